@@ -8,14 +8,12 @@
 | `Action`, an enumeration | `Discrete`, in the order of the action space |
 | `(reward, terminal)` | reward, terminated; no step is truncated |
 
-Environments are recognised by their methods, so neither gym-gridverse nor the old gym that it needs is imported.
+Environments are recognised by their methods, so neither gym-gridverse nor the old gym that it needs is imported. An
+inner environment samples its observations from the generator of its dynamics, so here every state is observed once.
 
 What is lost: reset options, which outer environments do not take; the first ones give a warning. An outer environment
 without an observation representation is refused. One without a state representation has no `state`, and rewarders
 receive the objects of the inner environment instead.
-
-An inner environment samples its observations from the generator of its dynamics, so each look at an observation
-changes the future. Here every state is observed exactly once.
 """
 
 from __future__ import annotations
@@ -64,9 +62,6 @@ class FromGridverse(ImportedEnv):
     _framework = "gridverse"
     _planned = ("_incoming",)
 
-    def __init__(self, source: Any) -> None:
-        super().__init__(source)
-
     def _describe(self) -> None:
         source = self.source
         if source.observation_representation is None:
@@ -74,11 +69,10 @@ class FromGridverse(ImportedEnv):
                 "observation", "objects", "representation not available", "the core",
                 "give the outer environment one, such as make_observation_representation('default', observation_space)",
             )  # fmt: skip
-        self.observation_spec = _read_spaces(source.observation_representation)
-        self.kinds = {"observation": _read_kinds(source.observation_representation)}
+        self.observation_spec, kinds = _read_spaces(source.observation_representation)
+        self.kinds = {"observation": kinds}
         if source.state_representation is not None:
-            self.state_spec = _read_spaces(source.state_representation)
-            self.kinds["state"] = _read_kinds(source.state_representation)
+            self.state_spec, self.kinds["state"] = _read_spaces(source.state_representation)
         self.metadata = {"render_modes": [], "kinds": deepcopy(self.kinds)}
         self.action_spec = Discrete(source.action_space.num_actions, name="action")
 
@@ -153,22 +147,22 @@ class FromGridverse(ImportedEnv):
         """Does nothing, since outer environments hold nothing to release."""
 
 
-def _read_spaces(representation: Any) -> dict[str, Array]:
-    return {
-        name: Array(space.lower_bound.shape, space.lower_bound.dtype, space.lower_bound, space.upper_bound, name)
-        for name, space in representation.space.items()
-    }
-
-
-def _read_kinds(representation: Any) -> dict[str, str]:
-    return {name: space.space_type.name.lower() for name, space in representation.space.items()}
+def _read_spaces(representation: Any) -> tuple[dict[str, Array], dict[str, str]]:
+    """Returns the spec and the kind of each array."""
+    specs, kinds = {}, {}
+    for name, space in representation.space.items():
+        low = space.lower_bound
+        specs[name] = Array(low.shape, low.dtype, low, space.upper_bound, name)
+        kinds[name] = space.space_type.name.lower()
+    return specs, kinds
 
 
 def recognises(env: object) -> bool:
     """Returns True if an object has the methods of an outer environment."""
-    if any(not hasattr(type(env), name) and name not in getattr(env, "__dict__", ()) for name in _PARTS):
+    own = getattr(env, "__dict__", {})
+    if any(not hasattr(type(env), name) and name not in own for name in _PARTS):
         return False
-    return all(hasattr(vars(env)["inner_env"], name) for name in _INNER_PARTS) if "inner_env" in vars(env) else False
+    return all(hasattr(own.get("inner_env"), name) for name in _INNER_PARTS)
 
 
 def from_gridverse(env: Any) -> Env:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any, cast
 
 import gymnasium
@@ -92,10 +93,6 @@ class FromEnvpool(ImportedBatch):
 
     # Values.
 
-    def _seen(self, values: Any, lanes: int) -> Any:
-        """Returns a pool's observations of some lanes as the spec declares them."""
-        return _as_declared(self.observation_spec, values, lanes)
-
     def _encoded(self, action: Any, lanes: int) -> dict[str, NDArray[Any]]:
         """Returns actions of some lanes in the dtypes and shapes of the pool, by the pool's names."""
         found = {".".join(path) or "action": value for path, value in _by_path(self.action_spec, action)}
@@ -108,9 +105,6 @@ class FromEnvpool(ImportedBatch):
                 raise SpecError(f"action: expected one for each of {lanes} lanes, got {shown(array)}")
             result[key] = np.ascontiguousarray(array.reshape(shape), spec.dtype)
         return result
-
-    def _infos(self, entries: Mapping[str, Any], lanes: int) -> Infos:
-        return read({key: value for key, value in entries.items() if key not in _INDICES}, lanes)
 
     # Episodes.
 
@@ -162,14 +156,13 @@ class FromEnvpool(ImportedBatch):
             return super().step_lanes(action, lanes)
         index, n = np.flatnonzero(chosen), self.batch_size
         over = self._over & chosen
-        if not len(index):
-            self._check("step", over)
-            rewards = np.zeros((n, *self.reward_spec.shape), self.reward_spec.dtype)
-            none = np.zeros(n, bool)
-            return make_batch_step(
-                (self._observation, rewards, none, none.copy(), np.ones(n), Infos([{} for _ in range(n)]))
-            )
-        return self._step_some(map_leaves(lambda leaf: np.asarray(leaf)[index], action), index, over, None)
+        if len(index):
+            return self._step_some(map_leaves(lambda leaf: np.asarray(leaf)[index], action), index, over, None)
+        self._check("step", over)
+        rewards, none = np.zeros((n, *self.reward_spec.shape), self.reward_spec.dtype), np.zeros(n, bool)
+        return make_batch_step(
+            (self._observation, rewards, none, none.copy(), np.ones(n), Infos([{} for _ in range(n)]))
+        )
 
     def _step_some(self, action: Any, index: NDArray[np.intp], over: Mask, restart: Mask | None) -> Step:
         """Steps some lanes, and returns the step of all; the others pause."""
@@ -181,9 +174,8 @@ class FromEnvpool(ImportedBatch):
         observation, reward, terminated, truncated, infos = values
         if len(index) < n:
             observation = _scattered(self._observation, lanes, observation, n)
-            zeros = np.zeros((n, *reward.shape[1:]), reward.dtype)
-            reward = put(zeros, lanes, reward)
-            terminated, truncated = put(np.zeros(n, bool), lanes, terminated), put(np.zeros(n, bool), lanes, truncated)
+            # The others get zeros.
+            reward, terminated, truncated = (_scattered(None, lanes, one, n) for one in (reward, terminated, truncated))
             each = dict(zip(lanes.tolist(), infos, strict=True))
             infos = Infos([each.get(lane, {}) for lane in range(n)])
         self._over = np.where(np.isin(np.arange(n), index), terminated | truncated, self._over)
@@ -216,10 +208,10 @@ class FromEnvpool(ImportedBatch):
             received += len(parts[-1][-1]["env_id"])
         lanes = np.concatenate([part[-1]["env_id"] for part in parts]).astype(np.intp)
         order = np.argsort(lanes)
-        columns = [_joined(each, order) for each in zip(*parts, strict=True)]
-        *middle, entries = columns[1:]
+        seen, *middle, entries = [_joined(each, order) for each in zip(*parts, strict=True)]
         values = [np.array(one, bool) if one.dtype == bool else one for one in middle]
-        return lanes[order], (self._seen(columns[0], count), *values, self._infos(entries, count))
+        infos = read({key: value for key, value in entries.items() if key not in _INDICES}, count)
+        return lanes[order], (map_leaves(partial(_as_declared, count), self.observation_spec, seen), *values, infos)
 
     # Some lanes at a time.
 
@@ -321,12 +313,8 @@ def _lane_shape(spec: Any) -> tuple[int, ...]:
     return shape[1:] if shape[:1] == (-1,) else shape
 
 
-def _as_declared(spec: SpecTree, values: Any, lanes: int) -> Any:
-    def declared(leaf: Any, value: Any) -> NDArray[Any]:
-        array = np.asarray(value)
-        return array.reshape(lanes, *leaf.shape).astype(leaf.dtype, copy=False)
-
-    return map_leaves(declared, spec, values)
+def _as_declared(lanes: int, leaf: Any, value: Any) -> NDArray[Any]:
+    return np.asarray(value).reshape(lanes, *leaf.shape).astype(leaf.dtype, copy=False)
 
 
 def _by_path(spec: SpecTree, values: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:

@@ -28,9 +28,6 @@ What is lost:
 
 An import refuses environments without `possible_agents`, and agents that return after their end or leave without a
 flag.
-
-Construction decides on spaces, conversions of values, and masks. A step then consists of the core's or the source's own
-step, one dict of each kind, and checks of flags, discounts and infos.
 """
 
 from __future__ import annotations
@@ -117,17 +114,8 @@ def from_pettingzoo(env: Any, *, copy: Copy = "auto") -> Env | MultiEnv:
         SpecError: The environment belongs to another framework.
         LossyConversion: The source has no `possible_agents`, or a `Sequence` space stacks elements that are not arrays.
     """
-    if isinstance(env, AECEnv):
-        return _from_aec(env, copy)
-    return imported(env, NAME, ToPettingZoo, lambda source: FromPettingZoo(source, copy))
-
-
-def _from_aec(env: AECEnv[Any, Any, Any], copy: Copy) -> Env | MultiEnv:
-    """Imports an AEC environment, with all agents acting at once if that is exact.
-
-    It is exact if PettingZoo's own `parallel_to_aec` made the environment, which is undone, or if its metadata declare
-    it parallelizable, so that a step can be a whole cycle of turns.
-    """
+    if not isinstance(env, AECEnv):
+        return imported(env, NAME, ToPettingZoo, lambda source: FromPettingZoo(source, copy))
     inner = env.env if isinstance(env, OrderEnforcingWrapper) else env
     if isinstance(inner, parallel_to_aec_wrapper):
         return from_pettingzoo(inner.env, copy=copy)

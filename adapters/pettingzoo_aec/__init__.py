@@ -26,9 +26,6 @@ What is lost:
 
 An import refuses environments without `possible_agents`; agents that return after their end or leave without a flag;
 and with `simultaneous`, agents that end or lose their turn in the middle of a cycle.
-
-Construction decides the same as in `envoi.adapters.pettingzoo`. A step of the form then stores an action or calls the
-core's step; a step of an import calls the source's own step, and checks flags, rewards and infos.
 """
 
 from __future__ import annotations

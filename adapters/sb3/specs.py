@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from envoi import Array, BatchEnv, Discrete, Env, Foreign, Graph, MultiDiscrete, MultiEnv, OneOf, Sequence, Text
-from envoi.spec import Spec, SpecTree
+from envoi.spec import Spec
 from envoi.tree import children, leaves
 
 from ..conversion import losses_for
@@ -30,43 +30,31 @@ def losses(env: Env | MultiEnv) -> list[Loss]:
 
 
 def _losses(core: Env) -> list[Loss]:
-    found = [replace(loss, target=NAME) for loss in space_losses(core)]
-    found += [*_of_observations(core.observation_spec), *_of_actions(core.action_spec), *_of_rewards(core.reward_spec)]
+    return [*(replace(loss, target=NAME) for loss in space_losses(core)), *_own_losses(core)]
+
+
+def _own_losses(core: Env) -> Iterator[Loss]:
+    """Yields the losses that gymnasium, which has the same spaces, does not have."""
+    seen, done, reward = core.observation_spec, core.action_spec, core.reward_spec
+    for part, _, sub in () if isinstance(seen, Spec) else children(seen):
+        if not isinstance(sub, Spec):
+            yield _refused(f"observation{part}", "nesting", sub, "use envoi.FlattenObservation")
+    if not isinstance(done, Spec):
+        yield _refused("action", "nesting", done, "use envoi.FlattenAction")
+    for path, leaf in (*leaves(seen, "observation"), *leaves(done, "action")):
+        if isinstance(leaf, (Text, Sequence, Graph, OneOf, Foreign)):
+            yield _refused(path, "type", leaf, "only arrays of numbers have a place there")
+    for path, leaf in leaves(done, "action"):
+        if isinstance(leaf, (Discrete, MultiDiscrete)) and np.any(leaf.start):
+            # Its algorithms choose from 0, whatever the space says.
+            yield _refused(path, "start", leaf, "use envoi.ActionOffset")
+    if not isinstance(reward, Array) or reward.shape:
+        yield _refused("reward", "shape", reward, "use a rewarder that makes it one number")
+    elif not np.can_cast(reward.dtype, np.float32):
+        yield Loss("reward", "precision", str(reward.dtype), NAME, False, "its algorithms compute with float32")
     if isinstance(core, BatchEnv) and "reset" not in core.restarts:
-        found.append(_refused("lanes", "restarts", core, "give the environments that it steps"))
-    return found
+        yield _refused("lanes", "restarts", core, "give the environments that it steps")
 
 
 def _refused(path: str, field: str, source: Any, hint: str) -> Loss:
     return Loss(path, field, repr(source), NAME, True, hint)
-
-
-def _of_observations(spec: SpecTree) -> Iterator[Loss]:
-    if not isinstance(spec, Spec):
-        for part, _, sub in children(spec):
-            if not isinstance(sub, Spec):
-                yield _refused(f"observation{part}", "nesting", sub, "use envoi.FlattenObservation")
-    yield from _of_leaves(spec, "observation")
-
-
-def _of_actions(spec: SpecTree) -> Iterator[Loss]:
-    if not isinstance(spec, Spec):
-        yield _refused("action", "nesting", spec, "use envoi.FlattenAction")
-    for path, leaf in leaves(spec, "action"):
-        if isinstance(leaf, (Discrete, MultiDiscrete)) and np.any(leaf.start):
-            # Its algorithms choose from 0, whatever the space says.
-            yield _refused(path, "start", leaf, "use envoi.ActionOffset")
-    yield from _of_leaves(spec, "action")
-
-
-def _of_leaves(spec: SpecTree, what: str) -> Iterator[Loss]:
-    for path, leaf in leaves(spec, what):
-        if isinstance(leaf, (Text, Sequence, Graph, OneOf, Foreign)):
-            yield _refused(path, "type", leaf, "only arrays of numbers have a place there")
-
-
-def _of_rewards(spec: SpecTree) -> Iterator[Loss]:
-    if not isinstance(spec, Array) or spec.shape:
-        yield _refused("reward", "shape", spec, "use a rewarder that makes it one number")
-    elif not np.can_cast(spec.dtype, np.float32):
-        yield Loss("reward", "precision", str(spec.dtype), NAME, False, "its algorithms compute with float32")
