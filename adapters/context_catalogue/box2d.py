@@ -1,11 +1,7 @@
 """The context features of gymnasium's Box2D environments.
 
-Names and bounds are CARL's for `LunarLander` and `BipedalWalker` (hardcore too); for `CarRacing`, where CARL has cars
-of its own instead, they are the constants of the source. Where the defaults differ, gymnasium's holds:
-
-| environment | feature | gymnasium | CARL |
-|---|---|---|---|
-| BipedalWalker | `TERRAIN_HEIGHT` | 400 / 30 / 4 | 600 / 30 / 4 |
+Names and bounds are CARL's for `LunarLander` and `BipedalWalker` (hardcore too), and for `CarRacing`, where CARL has
+cars of its own instead, those of the source. Defaults are gymnasium's (CARL's `TERRAIN_HEIGHT` is half as high again).
 
 The constants of these environments are globals of their modules, shared by the whole process. An environment whose
 context differs from the default therefore gets copies of its class's methods, as attributes of the instance, that read
@@ -17,8 +13,7 @@ they were made with.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any, ClassVar
 
@@ -27,44 +22,38 @@ import numpy as np
 from envoi import ContextSpace, UniformFloat, UniformInteger
 
 from ..shared.contexts import Bindable, Bounds
-
-_Number = UniformFloat | UniformInteger
+from . import Ranges, feature
 
 _MODULE = "gymnasium.envs.box2d."
+_INTEGERS = {"TERRAIN_LENGTH", "TERRAIN_GRASS", "TERRAIN_STARTPAD", "VIEWPORT_W", "VIEWPORT_H"}
 
 
 class _Task:
-    """The features of one environment, and the way to set them on it.
+    """The features of one environment, and the way to set them on it."""
 
-    Attributes:
-        module: The module of its class, whose globals are its constants.
-        constants: Features that are such constants.
-        others: Features that are kept elsewhere.
-        unsure: Indices of the observation's elements whose bounds are only estimates for the default constants, such
-            as speeds. Under any other context they are unbounded.
-    """
-
-    module: ClassVar[str]
-    constants: ClassVar[tuple[_Number, ...]]
-    others: ClassVar[tuple[_Number, ...]] = ()
+    module: ClassVar[str]  # that of its class, whose globals are its constants
+    constants: ClassVar[Ranges]
+    # Indices of the observation's elements whose bounds are only estimates for the default constants, such as speeds.
+    # Under any other context they are unbounded.
     unsure: ClassVar[list[int]] = []
 
     def __init__(self, native: Any) -> None:
         self.native = native
-        constants = vars(sys.modules[_MODULE + self.module])
-        known = (replace(feature, default=constants[feature.name]) for feature in self.constants)
-        self.space = ContextSpace([*known, *self.others])
+        self.space = ContextSpace([*_features(self.module, self.constants), *self.others()])
+
+    def others(self) -> Iterator[UniformFloat]:
+        """Yields the features that are kept elsewhere."""
+        yield from ()
 
     def apply(self, context: Mapping[str, Any]) -> None:
-        module = sys.modules[_MODULE + self.module]
         methods, own = _functions(type(self.native)), vars(self.native)
         if context == self.space.defaults:
-            for name, _ in methods:
+            for name in methods:
                 own.pop(name, None)
         else:
-            names = {**vars(module), **{feature.name: context[feature.name] for feature in self.constants}}
+            names = {**_globals(self.module), **{name: context[name] for name in self.constants}}
             self.derive(names, context)
-            for name, method in methods:
+            for name, method in methods.items():
                 own[name] = MethodType(_with_globals(method, names), self.native)
 
     def derive(self, names: dict[str, Any], context: Mapping[str, Any]) -> None:
@@ -79,8 +68,20 @@ class _Task:
         return low, high
 
 
-def _functions(kind: type) -> list[tuple[str, FunctionType]]:
-    return [(name, value) for name, value in vars(kind).items() if isinstance(value, FunctionType)]
+def _globals(module: str) -> dict[str, Any]:
+    return vars(sys.modules[_MODULE + module])
+
+
+def _features(module: str, ranges: Ranges) -> list[UniformFloat]:
+    constants = _globals(module)
+    return [
+        feature(name, low, high, constants[name], UniformInteger if name in _INTEGERS else UniformFloat)
+        for name, (low, high) in ranges.items()
+    ]
+
+
+def _functions(kind: type) -> dict[str, FunctionType]:
+    return {name: value for name, value in vars(kind).items() if isinstance(value, FunctionType)}
 
 
 def _with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType:
@@ -91,28 +92,21 @@ def _with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType
 
 class _LunarLander(_Task):
     module = "lunar_lander"
-    constants = (
-        UniformFloat("FPS", 1, 500), UniformFloat("SCALE", 1, 100), UniformFloat("MAIN_ENGINE_POWER", 0, 50),
-        UniformFloat("SIDE_ENGINE_POWER", 0, 50), UniformFloat("INITIAL_RANDOM", 0, 2000),
-        UniformFloat("LEG_AWAY", 0, 50), UniformFloat("LEG_DOWN", 0, 50), UniformFloat("LEG_W", 1, 10),
-        UniformFloat("LEG_H", 1, 20), UniformFloat("LEG_SPRING_TORQUE", 0, 100),
-        UniformFloat("SIDE_ENGINE_HEIGHT", 1, 20), UniformFloat("SIDE_ENGINE_AWAY", 1, 20),
-        UniformInteger("VIEWPORT_W", 400, 1000), UniformInteger("VIEWPORT_H", 200, 800),
-    )  # fmt: skip
+    constants: ClassVar[Ranges] = {
+        "FPS": (1, 500), "SCALE": (1, 100), "MAIN_ENGINE_POWER": (0, 50), "SIDE_ENGINE_POWER": (0, 50),
+        "INITIAL_RANDOM": (0, 2000), "LEG_AWAY": (0, 50), "LEG_DOWN": (0, 50), "LEG_W": (1, 10), "LEG_H": (1, 20),
+        "LEG_SPRING_TORQUE": (0, 100), "SIDE_ENGINE_HEIGHT": (1, 20), "SIDE_ENGINE_AWAY": (1, 20),
+        "VIEWPORT_W": (400, 1000), "VIEWPORT_H": (200, 800),
+    }  # fmt: skip
     unsure: ClassVar[list[int]] = [*range(6)]  # all but whether the legs touch the ground
 
-    def __init__(self, native: Any) -> None:
-        others = [
-            UniformFloat("GRAVITY_X", -20, 20, 0.0),
-            UniformFloat("GRAVITY_Y", min(-20, native.gravity), -0.01, native.gravity),
-        ]
+    def others(self) -> Iterator[UniformFloat]:
+        native = self.native
+        yield UniformFloat("GRAVITY_X", -20, 20, 0.0)
+        yield feature("GRAVITY_Y", -20, -0.01, native.gravity)
         if native.enable_wind:
-            others += [
-                UniformFloat("wind_power", 0, max(20, native.wind_power), native.wind_power),
-                UniformFloat("turbulence_power", 0, max(2, native.turbulence_power), native.turbulence_power),
-            ]
-        self.others = tuple(others)  # pyright: ignore[reportAttributeAccessIssue]
-        super().__init__(native)
+            yield feature("wind_power", 0, 20, native.wind_power)
+            yield feature("turbulence_power", 0, 2, native.turbulence_power)
 
     def apply(self, context: Mapping[str, Any]) -> None:
         super().apply(context)
@@ -128,19 +122,19 @@ class _LunarLander(_Task):
 
 class _BipedalWalker(_Task):
     module = "bipedal_walker"
-    constants = (
-        UniformFloat("FPS", 1, 500), UniformFloat("SCALE", 1, 100), UniformFloat("FRICTION", 0, 10),
-        UniformFloat("TERRAIN_STEP", 0.25, 1), UniformInteger("TERRAIN_LENGTH", 100, 500),
-        UniformFloat("TERRAIN_HEIGHT", 3, 10), UniformInteger("TERRAIN_GRASS", 5, 15),
-        UniformInteger("TERRAIN_STARTPAD", 10, 30),  # CARL allows fractions, which the source counts down past 0
-        UniformFloat("MOTORS_TORQUE", 0.01, 200), UniformFloat("SPEED_HIP", 0.01, 15),
-        UniformFloat("SPEED_KNEE", 0.01, 15), UniformFloat("LIDAR_RANGE", 0.01, 20),
-        UniformFloat("LEG_DOWN", -2, -0.25), UniformFloat("LEG_W", 0.25, 0.5), UniformFloat("LEG_H", 0.25, 2),
-        UniformFloat("INITIAL_RANDOM", 0, 50), UniformInteger("VIEWPORT_W", 400, 1000),
-        UniformInteger("VIEWPORT_H", 200, 800),
-    )  # fmt: skip
-    others = (UniformFloat("GRAVITY_X", -20, 20, 0.0), UniformFloat("GRAVITY_Y", -20, -0.01, -10.0))
+    constants: ClassVar[Ranges] = {
+        "FPS": (1, 500), "SCALE": (1, 100), "FRICTION": (0, 10), "TERRAIN_STEP": (0.25, 1),
+        "TERRAIN_LENGTH": (100, 500), "TERRAIN_HEIGHT": (3, 10), "TERRAIN_GRASS": (5, 15),
+        "TERRAIN_STARTPAD": (10, 30),  # CARL allows fractions, which the source counts down past 0
+        "MOTORS_TORQUE": (0.01, 200), "SPEED_HIP": (0.01, 15), "SPEED_KNEE": (0.01, 15), "LIDAR_RANGE": (0.01, 20),
+        "LEG_DOWN": (-2, -0.25), "LEG_W": (0.25, 0.5), "LEG_H": (0.25, 2), "INITIAL_RANDOM": (0, 50),
+        "VIEWPORT_W": (400, 1000), "VIEWPORT_H": (200, 800),
+    }  # fmt: skip
     unsure: ClassVar[list[int]] = [*range(8), *range(9, 13)]  # all but which feet touch the ground, and what lidar sees
+
+    def others(self) -> Iterator[UniformFloat]:
+        yield UniformFloat("GRAVITY_X", -20, 20, 0.0)
+        yield UniformFloat("GRAVITY_Y", -20, -0.01, -10.0)
 
     def apply(self, context: Mapping[str, Any]) -> None:
         super().apply(context)
@@ -157,36 +151,28 @@ class _BipedalWalker(_Task):
             "LEG_FD": polygon(box=(width, height)),
             "LOWER_FD": polygon(box=(0.8 * width, height)),
         }
+        kept = ("density", "friction", "restitution", "categoryBits", "maskBits")
         for name, shape in shapes.items():
-            names[name] = _reshaped(names[name], shape, fixture)
-
-
-def _reshaped(part: Any, shape: Any, fixture: Any) -> Any:
-    kept = ("density", "friction", "restitution", "categoryBits", "maskBits")
-    return fixture(shape=shape, **{name: getattr(part, name) for name in kept})
+            names[name] = fixture(shape=shape, **{field: getattr(names[name], field) for field in kept})
 
 
 class _CarRacing(_Task):
     module = "car_racing"
-    constants = (
-        UniformFloat("FPS", 10, 500),
-        UniformFloat("TRACK_RAD", 100, 200),  # the track is half as wide again, in a field of 333
-        UniformFloat("TRACK_TURN_RATE", 0.1, 0.6), UniformFloat("TRACK_WIDTH", 3, 15),
-    )  # fmt: skip
-    of_the_car: ClassVar[tuple[UniformFloat, ...]] = (
-        UniformFloat("ENGINE_POWER", 1e3, 4e5), UniformFloat("WHEEL_MOMENT_OF_INERTIA", 0.1, 16),
-        UniformFloat("FRICTION_LIMIT", 10, 4e3),
-    )  # fmt: skip
+    constants: ClassVar[Ranges] = {  # the track is half as wide again as its radius, in a field of 333
+        "FPS": (10, 500), "TRACK_RAD": (100, 200), "TRACK_TURN_RATE": (0.1, 0.6), "TRACK_WIDTH": (3, 15),
+    }  # fmt: skip
+    car: ClassVar[Ranges] = {
+        "ENGINE_POWER": (1e3, 4e5),
+        "WHEEL_MOMENT_OF_INERTIA": (0.1, 16),
+        "FRICTION_LIMIT": (10, 4e3),
+    }
 
-    def __init__(self, native: Any) -> None:
-        constants = vars(sys.modules[_MODULE + "car_dynamics"])
-        self.others = tuple(replace(f, default=constants[f.name]) for f in self.of_the_car)  # pyright: ignore[reportAttributeAccessIssue]
-        super().__init__(native)
+    def others(self) -> Iterator[UniformFloat]:
+        yield from _features("car_dynamics", self.car)
 
     def derive(self, names: dict[str, Any], context: Mapping[str, Any]) -> None:
-        kind, module = names["Car"], sys.modules[_MODULE + "car_dynamics"]
-        inside = {**vars(module), **{feature.name: context[feature.name] for feature in self.of_the_car}}
-        functions = {name: _with_globals(method, inside) for name, method in _functions(kind)}
+        kind, inside = names["Car"], {**_globals("car_dynamics"), **{name: context[name] for name in self.car}}
+        functions = {name: _with_globals(method, inside) for name, method in _functions(kind).items()}
         names["Car"] = type(kind.__name__, (kind,), functions)
 
 

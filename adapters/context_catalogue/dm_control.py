@@ -1,37 +1,12 @@
 """The context features of dm_control's suite: parameters of the physics that may differ between episodes.
 
-The features are those that CARL (Benjamins et al., 2023, https://github.com/automl/CARL) has for its dm_control
-environments, with its names and bounds. CARL rewrites and recompiles the XML of a model for every context. Here the
-fields of the compiled model are set, which takes 0.1 ms, or 2 ms if masses or the finger's lengths change.
-
-| feature | default | what it is |
-|---|---|---|
-| `gravity` | the model's | downward acceleration, m/s² |
-| `friction_tangential`, `friction_torsional`, `friction_rolling` | 1 | factors on the friction of contacts |
-| `timestep` | the model's | of the integration, s |
-| `joint_damping`, `joint_stiffness` | 1 | factors on the joints' own |
-| `actuator_strength` | 1 | factor on the actuators' forces, and on their limits |
-| `density`, `viscosity` | the model's | of the medium, kg/m³ and Pa·s |
-| `geom_density` | 1 | factor on all masses and inertias |
-| `wind_x`, `wind_y`, `wind_z` | the model's | velocity of the medium, m/s; felt where it has density or viscosity |
-| `limb_length_0`, `limb_length_1`, `spinner_radius`, `spinner_length` | the model's | finger only, m |
-| `mass`, `target_x`, `target_y` | the model's | point_mass only, kg and m |
+Names and bounds are those of CARL (Benjamins et al., 2023, https://github.com/automl/CARL) for its dm_control
+environments. CARL rewrites and recompiles the XML of a model for every context. Here the fields of the compiled model
+are set, which takes 0.1 ms, or 2 ms if masses or the finger's lengths change.
 
 An environment has only the features that affect its model: no friction if nothing touches or the contacts have no
 such dimension, no gravity if it is switched off (finger, fish) or nothing can fall (reacher), no wind across a
 plane that nothing leaves, no stiffness if all joints are slack.
-
-Differences from CARL:
-
-- CARL also has features without effect, such as the gravity of its finger and its fish.
-- `joint_stiffness` is a factor, 1 by default. CARL multiplies by its default of 0, which slackens the fish.
-- `geom_density` also scales bodies whose mass the model states. A body needs some mass, so the factor is at least
-  0.001; CARL allows 0.
-- The control timestep stays the same: a control step has the nearest number of integration steps, at least one. CARL
-  refuses a `timestep` that does not divide it. A time limit stays the same in seconds, too.
-- The finger is the suite's. CARL's has a slanted spinner and a tip further out, which its touch sensors do not follow.
-- A finger that cannot reach its spinner is refused as in CARL, but as soon as the context is set.
-- The point mass has neither `starting_x` and `starting_y` (its task samples the start) nor `area_size` (only visible).
 
 Values that a task sets at each reset are not changed: the finger's spinner in `spin` has the damping of the task.
 """
@@ -39,20 +14,23 @@ Values that a task sets at each reset are not changed: the finger's spinner in `
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 
-from envoi import ContextError, ContextSpace, UniformFloat
+from envoi import ContextError, ContextSpace
 
 from ..shared.contexts import Bindable
 from ..shared.introspection import layers
+from . import feature
+
+mujoco: Any = import_module("mujoco")  # untyped, because it has no stubs
 
 _DYNAMICS, _IN_FORCE = "_envoi_dynamics", "_envoi_context"
 """Attributes of an environment for its `Dynamics` and its model's context, so that both are copied and restored."""
@@ -62,7 +40,7 @@ _SET = (
     *("dof_damping", "dof_dampingpoly", "jnt_stiffness", "jnt_stiffnesspoly"),
     *("actuator_gainprm", "actuator_biasprm", "actuator_forcerange"),
 )
-"""Fields of a model that features set. Not every version of MuJoCo has every field."""
+"""Fields of a model that features set."""
 
 _MASSES = (
     *("body_mass", "body_inertia", "body_subtreemass", "body_invweight0", "dof_M0", "dof_invweight0"),
@@ -90,24 +68,20 @@ def bindable(source: Any) -> Bindable | None:
 
 
 class Dynamics:
-    """The features of one environment, and its model's default values.
-
-    `space` has the features that affect the model.
-    """
+    """The features that affect one environment's model, and the model's default values."""
 
     def __init__(self, native: Any) -> None:
         model = native.physics.model.ptr
         domain = domain_of(native.physics)
         kinds = kinds_of(domain)
-        features = {name: kind.feature(name, model) for name, kind in kinds.items()}
+        features = {n: feature(n, kind.low, kind.high, float(kind.default(model))) for n, kind in kinds.items()}
         defaults = {name: feature.default_value for name, feature in features.items()}
         self._native, self._domain = native, domain
         self._own = _values(model, (*_SET, *_MASSES, *(_SHAPE if domain else ())))
         self._timing = float(model.opt.timestep), native._n_sub_steps, native._step_limit
         self._lengths = {name: defaults[name] for name in FINGER_LENGTHS if name in defaults}
-        trials = {name: kind.trial for name, kind in kinds.items() if kind.felt is None}
         felt = {name for name, kind in kinds.items() if kind.felt is not None and kind.felt(model)}
-        felt |= self._tried(trials, defaults)
+        felt |= self._tried([name for name, kind in kinds.items() if kind.felt is None], defaults)
         space = FingerSpace if domain == FINGER else ContextSpace
         self.space = space(feature for name, feature in features.items() if name in felt)
         self._keep(self.space.defaults)
@@ -128,27 +102,26 @@ class Dynamics:
         if lengths != self._lengths:
             own = {**own, **_values(finger(lengths), (*_MASSES, *_SHAPE))}
         for path, value in own.items():
-            _put(model, path, value)
+            setattr(*_place(model, path), value if value.ndim else float(value))
         for name, kind in kinds_of(self._domain).items():
             if name in context:
                 kind.change(model, context[name])
         if not np.array_equal(model.body_mass, own["body_mass"]):
-            _derive_from_masses(model)
-        self._set_timing(context["timestep"])
-
-    def _set_timing(self, timestep: float) -> None:
-        own, steps, limit = self._timing
-        self._native.physics.model.opt.timestep = timestep
-        if timestep != own:
-            control = own * steps
+            before = model.dof_M0.mean()
+            mujoco.mj_setConst(model, mujoco.MjData(model))
+            model.stat.meaninertia *= model.dof_M0.mean() / before  # scales the solver's tolerance
+        # A control step and a time limit stay as long as whole timesteps allow, where CARL refuses some.
+        timestep, (default, steps, limit) = context["timestep"], self._timing
+        model.opt.timestep = timestep
+        if timestep != default:
+            control = default * steps
             steps = max(1, round(control / timestep))
             if not math.isclose(steps * timestep, control):
                 limit *= control / (steps * timestep)
         self._native._n_sub_steps, self._native._step_limit = steps, limit
 
-    def _tried(self, trials: Mapping[str, float], defaults: Mapping[str, float]) -> set[str]:
+    def _tried(self, names: Iterable[str], defaults: Mapping[str, float]) -> set[str]:
         """Returns the features that change the model's accelerations in a random position without constraints."""
-        mujoco = engine()
         model, rng = self._native.physics.model.ptr, np.random.default_rng(0)
         data, flags = mujoco.MjData(model), model.opt.disableflags
         mujoco.mj_integratePos(model, data.qpos, rng.normal(size=model.nv), 1.0)
@@ -160,24 +133,16 @@ class Dynamics:
             mujoco.mj_forward(model, data)
             return data.qacc.copy()
 
-        felt: set[str] = set()
         try:
             model.opt.disableflags = flags | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
-            still, medium = acceleration({}), {"density": defaults["density"] + 1000}
-            blown = acceleration(medium)
-            for name, change in trials.items():
-                wind = name.startswith("wind")  # has an effect only in a medium
-                before = blown if wind else still
-                after = acceleration({**(medium if wind else {}), name: defaults[name] + change})
-                if np.abs(after - before).max(initial=0) > 1e-9 * np.abs(before).max(initial=0):
-                    felt.add(name)
+            thick = {"density": defaults["density"] + 1000}  # in which wind is felt
+            before = acceleration(thick)
+            least = 1e-9 * np.abs(before).max(initial=0)
+            after = {name: acceleration({**thick, name: defaults[name] + 1}) for name in names}
         finally:
             model.opt.disableflags = flags
             self._set(defaults)
-        return felt
-
-
-# The fields of a model.
+        return {name for name in names if np.abs(after[name] - before).max(initial=0) > least}
 
 
 def _place(model: Any, path: str) -> tuple[Any, str]:
@@ -186,32 +151,13 @@ def _place(model: Any, path: str) -> tuple[Any, str]:
 
 
 def _values(model: Any, paths: Iterable[str]) -> dict[str, Any]:
+    """Returns the values of a model's fields, without those that this version of MuJoCo does not have."""
     places = {path: _place(model, path) for path in paths}
     return {path: np.array(getattr(*place)) for path, place in places.items() if hasattr(*place)}
 
 
-def _put(model: Any, path: str, value: Any) -> None:
-    holder, name = _place(model, path)
-    setattr(holder, name, value if value.ndim else float(value))
-
-
-def _derive_from_masses(model: Any) -> None:
-    mujoco = engine()
-    before = model.dof_M0.mean()
-    mujoco.mj_setConst(model, mujoco.MjData(model))
-    model.stat.meaninertia *= model.dof_M0.mean() / before  # scales the solver's tolerance
-
-
 FINGER, POINT_MASS = "dm_control.suite.finger", "dm_control.suite.point_mass"
 """The domains with features of their own, by the module of their simulation."""
-
-
-def engine() -> Any:
-    """Returns MuJoCo's bindings, untyped because they have no stubs."""
-    return import_module("mujoco")
-
-
-# Tests whether a feature affects a model.
 
 
 def _always(model: Any) -> bool:
@@ -219,63 +165,34 @@ def _always(model: Any) -> bool:
 
 
 def _touches(model: Any, dimensions: int) -> bool:
-    """Returns True if a contact of so many dimensions (3 slides, 4 twists too, 6 rolls too) is possible in MuJoCo."""
-    mujoco = engine()
+    """Returns True if geoms of two bodies can touch in so many dimensions (3 slides, 4 twists too, 6 rolls too)."""
     off = mujoco.mjtDisableBit
     if model.opt.disableflags & (off.mjDSBL_CONSTRAINT | off.mjDSBL_CONTACT):
         return False
-    bodies = model.geom_bodyid
-    welded = model.body_weldid[bodies]  # what each geom is fixed to; 0 is the world
-    above = model.body_weldid[model.body_parentid[welded]]
+    welded = model.body_weldid[model.geom_bodyid]  # what each geom is fixed to
     meets = (model.geom_contype[:, None] & model.geom_conaffinity) != 0
-    apart = welded[:, None] == welded
-    if not model.opt.disableflags & off.mjDSBL_FILTERPARENT:
-        apart |= (welded[:, None] == above) & (welded[:, None] != 0)
-    for signature in model.exclude_signature:
-        apart |= (bodies[:, None] == signature >> 16) & (bodies == signature & 0xFFFF)
-    rank, condim = model.geom_priority, model.geom_condim
-    # MuJoCo takes the dimensions of the geom of higher priority, or the larger ones if the priorities are equal. So a
-    # pair has these dimensions if either geom has them and the other's priority is not higher.
-    has = (condim[:, None] >= dimensions) & (rank[:, None] >= rank)
-    return bool(((meets | meets.T) & ~(apart | apart.T) & (has | has.T)).any() or (model.pair_dim >= dimensions).any())
+    has = model.geom_condim >= dimensions
+    touches = (meets | meets.T) & (welded[:, None] != welded) & (has[:, None] | has)
+    return bool(touches.any() or (model.pair_dim >= dimensions).any())
 
 
 def _is_scalable(model: Any) -> bool:
     """Returns True if each actuator's force is gain · control + bias, of types whose parameters scale it."""
-    mujoco = engine()
     gains, biases = mujoco.mjtGain, mujoco.mjtBias
     known = np.isin(model.actuator_gaintype, (gains.mjGAIN_FIXED, gains.mjGAIN_AFFINE))
     known &= np.isin(model.actuator_biastype, (biases.mjBIAS_NONE, biases.mjBIAS_AFFINE))
     return bool(model.nu and known.all())
 
 
-# The features.
-
-
 @dataclass(frozen=True)
 class Kind:
-    """A feature as it applies to any model.
-
-    Attributes:
-        low: The lowest value.
-        high: The highest value.
-        default: The value in an unchanged model, or a function of that model.
-        change: Sets the feature in a model that has its default.
-        felt: Returns True if the feature affects a model; None to find out by trying it on the model's accelerations.
-        trial: The difference from the default for that trial.
-    """
+    """A feature as it applies to any model."""
 
     low: float
     high: float
-    default: float | Callable[[Any], float]
-    change: Callable[[Any, float], None]
-    felt: Callable[[Any], bool] | None = None
-    trial: float = 1
-
-    def feature(self, name: str, model: Any) -> UniformFloat:
-        """Returns the feature of one model."""
-        default = float(self.default(model) if callable(self.default) else self.default)
-        return UniformFloat(name, min(self.low, default), max(self.high, default), default)
+    default: Callable[[Any], float]  # the value in an unchanged model
+    change: Callable[[Any, float], None]  # sets the feature in a model that has its default
+    felt: Callable[[Any], bool] | None = None  # does it affect a model? None to try it on the model's accelerations
 
 
 def _leave(model: Any, value: float) -> None:
@@ -288,7 +205,7 @@ def _factor(*fields: str, felt: Callable[[Any], bool] | None = None, low: float 
             if hasattr(model, field):
                 getattr(model, field)[...] *= factor
 
-    return Kind(low, math.inf, 1, scale, felt)
+    return Kind(low, math.inf, lambda model: 1, scale, felt)
 
 
 def _friction(column: int, of_pairs: slice, dimensions: int) -> Kind:
@@ -296,11 +213,7 @@ def _friction(column: int, of_pairs: slice, dimensions: int) -> Kind:
         model.geom_friction[:, column] *= factor
         model.pair_friction[:, of_pairs] *= factor
 
-    return Kind(0, math.inf, 1, scale, partial(_touches, dimensions=dimensions))
-
-
-def _medium(name: str, trial: float = 1) -> Kind:
-    return Kind(0, math.inf, lambda m: getattr(m.opt, name), lambda m, value: setattr(m.opt, name, value), None, trial)
+    return Kind(0, math.inf, lambda model: 1, scale, partial(_touches, dimensions=dimensions))
 
 
 def _element(low: float, high: float, array: Callable[[Any], Any], index: int, sign: int = 1, **others: Any) -> Kind:
@@ -312,38 +225,25 @@ def _element(low: float, high: float, array: Callable[[Any], Any], index: int, s
     return Kind(low, high, lambda model: 0.0 + sign * array(model)[index], put, **others)  # 0 in place of -0
 
 
-def _wind(axis: int) -> Kind:
-    return _element(-math.inf, math.inf, lambda model: model.opt.wind, axis, trial=10)
-
-
-def _length(low: float, high: float, geom: str, own: Callable[[Any], float]) -> Kind:
-    return Kind(low, high, lambda model: own(model.geom(geom).size), _leave, _always)
-
-
 def _set_mass(model: Any, value: float) -> None:
     factor = value / model.body("pointmass").mass[0]
     model.body_mass *= factor
     model.body_inertia *= factor
 
 
-def _target(axis: int) -> Kind:
-    # The mass itself cannot get further.
-    return _element(-0.29, 0.29, lambda model: model.geom("target").pos, axis, felt=_always)
-
-
 FINGER_LENGTHS = {
-    "limb_length_0": _length(0.01, 0.2, "proximal", lambda size: 2 * size[1]),
-    "limb_length_1": _length(0.01, 0.2, "distal", lambda size: 2 * size[1]),
-    "spinner_radius": _length(0.01, 0.05, "cap1", lambda size: size[0]),
-    "spinner_length": _length(0.01, 0.4, "cap1", lambda size: 2 * size[1]),
+    "limb_length_0": Kind(0.01, 0.2, lambda model: 2 * model.geom("proximal").size[1], _leave, _always),
+    "limb_length_1": Kind(0.01, 0.2, lambda model: 2 * model.geom("distal").size[1], _leave, _always),
+    "spinner_radius": Kind(0.01, 0.05, lambda model: model.geom("cap1").size[0], _leave, _always),
+    "spinner_length": Kind(0.01, 0.4, lambda model: 2 * model.geom("cap1").size[1], _leave, _always),
 }
 
 OWN_KINDS = {
     FINGER: FINGER_LENGTHS,
-    POINT_MASS: {
+    POINT_MASS: {  # which cannot itself get further than a target
         "mass": Kind(0.001, math.inf, lambda model: model.body("pointmass").mass[0], _set_mass),
-        "target_x": _target(0),
-        "target_y": _target(1),
+        "target_x": _element(-0.29, 0.29, lambda model: model.geom("target").pos, 0, felt=_always),
+        "target_y": _element(-0.29, 0.29, lambda model: model.geom("target").pos, 1, felt=_always),
     },
 }
 
@@ -354,15 +254,14 @@ _KINDS = {
     "friction_rolling": _friction(2, slice(3, 5), dimensions=6),
     "timestep": Kind(0.001, 0.1, lambda model: model.opt.timestep, _leave, _always),
     "joint_damping": _factor("dof_damping", "dof_dampingpoly"),
-    "joint_stiffness": _factor("jnt_stiffness", "jnt_stiffnesspoly"),
+    "joint_stiffness": _factor("jnt_stiffness", "jnt_stiffnesspoly"),  # CARL's default of 0 slackens the fish
     "actuator_strength": _factor("actuator_gainprm", "actuator_biasprm", "actuator_forcerange", felt=_is_scalable),
-    "density": _medium("density", trial=1000),
-    "viscosity": _medium("viscosity"),
-    "geom_density": _factor("body_mass", "body_inertia", low=0.001),
-    "wind_x": _wind(0),
-    "wind_y": _wind(1),
-    "wind_z": _wind(2),
+    "density": Kind(0, math.inf, lambda m: m.opt.density, lambda m, value: setattr(m.opt, "density", value)),
+    "viscosity": Kind(0, math.inf, lambda m: m.opt.viscosity, lambda m, value: setattr(m.opt, "viscosity", value)),
+    "geom_density": _factor("body_mass", "body_inertia", low=0.001),  # a body needs some mass; CARL allows 0
+    **{f"wind_{axis}": _element(-math.inf, math.inf, lambda model: model.opt.wind, i) for i, axis in enumerate("xyz")},
 }
+"""In SI units; those made by `_factor` and `_friction` are factors on what the model has."""
 
 
 def kinds_of(domain: str | None) -> dict[str, Kind]:
@@ -372,30 +271,18 @@ def kinds_of(domain: str | None) -> dict[str, Kind]:
 
 def domain_of(physics: Any) -> str | None:
     """Returns the domain of `OWN_KINDS` that a simulation belongs to, or None for others and for changed models."""
-    mujoco = engine()
     name, model = type(physics).__module__, physics.model.ptr
     if name not in OWN_KINDS:
         return None
-    suites = mujoco.MjModel.from_xml_string(_text(_description(name)))
+    suites = _description(name).compile()
     same = np.array_equal(model.geom_size, suites.geom_size) and np.array_equal(model.geom_pos, suites.geom_pos)
     return name if same else None
 
 
-def _description(domain: str) -> ElementTree.Element:
-    """Returns the suite's XML description of a domain's model, without textures, which take long to compile."""
-    tree = ElementTree.fromstring(sys.modules[domain].get_model_and_assets()[0])  # noqa: S314 (the suite's own)
-    for include in tree.findall("include"):
-        tree.remove(include)
-    for element in tree.iter():
-        element.attrib.pop("material", None)
-    return tree
-
-
-def _text(tree: ElementTree.Element) -> str:
-    return ElementTree.tostring(tree, encoding="unicode")
-
-
-# The finger.
+def _description(domain: str) -> Any:
+    """Returns the suite's description of a domain's model, without textures, which take long to compile."""
+    xml = sys.modules[domain].get_model_and_assets()[0].decode()
+    return mujoco.MjSpec.from_string(re.sub(r'<include [^>]*>|material="\w+"', "", xml))
 
 
 class FingerSpace(ContextSpace):
@@ -405,8 +292,7 @@ class FingerSpace(ContextSpace):
         super().verify(context)
         full = {**self.defaults, **context}
         reach = full["limb_length_0"] + full["limb_length_1"] + full["spinner_length"] / 2
-        # The distance between the two hinges; CARL has the same constraint.
-        if reach < 0.4:
+        if reach < 0.4:  # the distance between the two hinges; CARL has the same constraint
             raise ContextError(
                 f"context['limb_length_0']: limb_length_0 + limb_length_1 + spinner_length / 2 is {reach:g}, expected "
                 "at least 0.4, else the finger cannot reach its spinner; make one of the three longer"
@@ -415,24 +301,16 @@ class FingerSpace(ContextSpace):
 
 def finger(lengths: Mapping[str, float]) -> Any:
     """Compiles a model of the finger with other lengths, from the suite's own description."""
-    mujoco = engine()
     proximal, distal, radius, length = (lengths[name] for name in FINGER_LENGTHS)
-    tree = _description(FINGER)
-    changes = {
-        "body[@name='distal']": {"pos": (0, 0, -proximal - 0.01)},
-        "geom[@name='proximal']": {"fromto": (0, 0, 0, 0, 0, -proximal)},
-        "geom[@name='distal']": {"fromto": (0, 0, 0, 0, 0, -distal)},
-        "geom[@name='fingertip']": {"fromto": (0, 0, 0.03 - distal, 0, 0, -distal - 0.001)},
-        "site[@name='touchtop']": {"pos": (0.01, 0, -distal - 0.01)},
-        "site[@name='touchbottom']": {"pos": (-0.01, 0, -distal - 0.01)},
-        "geom[@name='cap1']": {"size": (radius, length / 2), "pos": (radius / 2, 0, 0)},
-        "geom[@name='cap2']": {"size": (radius, length / 2), "pos": (-radius / 2, 0, 0)},
-        "geom[@name='spinner_decoration']": {"size": (radius / 2,)},
-        "site[@name='tip']": {"pos": (0, 0, length / 2 + 0.04)},
-    }
-    for path, attributes in changes.items():
-        element = tree.find(f".//{path}")
-        assert element is not None, path
-        for name, numbers in attributes.items():
-            element.set(name, " ".join(map(str, map(float, numbers))))
-    return mujoco.MjModel.from_xml_string(_text(tree))
+    spec = _description(FINGER)
+    spec.body("distal").pos = 0, 0, -proximal - 0.01
+    ends = {"proximal": (0, -proximal), "distal": (0, -distal), "fingertip": (0.03 - distal, -distal - 0.001)}
+    for geom, (start, end) in ends.items():
+        spec.geom(geom).fromto = 0, 0, start, 0, 0, end
+    for site, x in (("touchtop", 0.01), ("touchbottom", -0.01)):
+        spec.site(site).pos = x, 0, -distal - 0.01
+    for geom, x in (("cap1", radius / 2), ("cap2", -radius / 2)):
+        spec.geom(geom).size, spec.geom(geom).pos = (radius, length / 2, 0), (x, 0, 0)
+    spec.geom("spinner_decoration").size = radius / 2, 0, 0
+    spec.site("tip").pos = 0, 0, length / 2 + 0.04
+    return spec.compile()

@@ -1,16 +1,6 @@
 """The context features of gymnasium's MuJoCo tasks, version 4 and 5 alike.
 
-Names are those of CARL's Brax tasks, and for what every MuJoCo model has, those of its dm_control tasks:
-
-| feature | meaning |
-|---|---|
-| `gravity` | upwards, in m/s²; CARL's default is -9.8, gymnasium's -9.81, and 0 for `Pusher` |
-| `friction` | a factor on the sliding friction of every geom (CARL sets them all to one number) |
-| `viscosity`, `density` | of the medium, in kg/(m·s) and kg/m³ |
-| `timestep` | of the simulation, in s |
-| `actuator_strength`, `joint_damping` | factors on the forces of all actuators and on the damping of all joints |
-| `mass_<body>` | in kg, one for each named body; its inertia grows with it, as if its density did |
-
+Names are those of CARL's Brax tasks, and for what every MuJoCo model has, those of its dm_control tasks.
 A task has only the features that have an effect there: without contacts, for example, it has no `friction`. Brax's
 `elasticity` and `ang_damping` have no counterpart in MuJoCo, and its targets belong to another task.
 """
@@ -27,23 +17,17 @@ import numpy as np
 from envoi import ContextSpace, UniformFloat
 
 from ..shared.contexts import Bindable
+from . import feature
 
+_OTHERS = {"AntEnv", "HalfCheetahEnv", "HopperEnv", "Walker2dEnv", "HumanoidEnv", "HumanoidStandupEnv"}
 _IDLE = {
-    "AntEnv": set[str](),
-    "HalfCheetahEnv": set[str](),
-    "HopperEnv": set[str](),
-    "Walker2dEnv": set[str](),
-    "HumanoidEnv": set[str](),
-    "HumanoidStandupEnv": set[str](),
     "InvertedPendulumEnv": {"friction"},
     "InvertedDoublePendulumEnv": {"friction"},
     "PusherEnv": {"friction", "mass_goal"},  # its contacts have none
     "ReacherEnv": {"gravity", "friction", "mass_target"},  # the arm turns around the vertical
     "SwimmerEnv": {"gravity", "friction", "joint_damping"},  # likewise, and its joints are not damped
 }
-"""The classes of the tasks, and the features that have no effect on each."""
-
-_CHANGED = ("geom_friction", "actuator_gainprm", "actuator_biasprm", "dof_damping", "body_mass", "body_inertia")
+"""The features without effect on a task, by its class; all have one on the tasks of `_OTHERS`."""
 
 
 class _Task:
@@ -52,23 +36,24 @@ class _Task:
     def __init__(self, native: Any, idle: set[str]) -> None:
         self.native = native
         model = native.model
-        self._plain = {name: np.array(getattr(model, name)) for name in _CHANGED}
-        self._bodies = {f"mass_{model.body(i).name}": i for i in range(model.nbody) if _counts(model, i)}
-        self.space = ContextSpace(feature for feature in self._features() if feature.name not in idle)
+        changed = "geom_friction", "actuator_gainprm", "actuator_biasprm", "dof_damping", "body_mass", "body_inertia"
+        self._plain = {name: np.array(getattr(model, name)) for name in changed}
+        bodies = (model.body(i) for i in range(model.nbody))
+        self._bodies = {f"mass_{body.name}": body.id for body in bodies if body.name and body.mass[0] > 0}
+        self.space = ContextSpace(one for one in self._features() if one.name not in idle)
 
     def _features(self) -> Iterator[UniformFloat]:
         option = self.native.model.opt
-        gravity, timestep = float(option.gravity[2]), float(option.timestep)
-        yield UniformFloat("gravity", min(-1000, gravity), max(-1e-6, gravity), gravity)
-        yield UniformFloat("friction", 0, 100, 1.0)
-        yield UniformFloat("viscosity", 0, math.inf, float(option.viscosity))
-        yield UniformFloat("density", 0, math.inf, float(option.density))
-        yield UniformFloat("timestep", timestep / 10, 2 * timestep, timestep)
-        yield UniformFloat("actuator_strength", 0, 10, 1.0)
-        yield UniformFloat("joint_damping", 0, 10, 1.0)
-        for name, body in self._bodies.items():
-            mass = float(self._plain["body_mass"][body])
-            yield UniformFloat(name, min(1e-6, mass), math.inf, mass)
+        timestep = float(option.timestep)
+        yield feature("gravity", -1000, -1e-6, float(option.gravity[2]))  # upwards, in m/s²
+        yield feature("friction", 0, 100, 1.0)  # a factor on the sliding friction of every geom
+        yield feature("viscosity", 0, math.inf, float(option.viscosity))  # of the medium, in kg/(m·s)
+        yield feature("density", 0, math.inf, float(option.density))  # in kg/m³
+        yield feature("timestep", timestep / 10, 2 * timestep, timestep)  # in s
+        yield feature("actuator_strength", 0, 10, 1.0)  # a factor on the forces of all actuators
+        yield feature("joint_damping", 0, 10, 1.0)  # a factor on that of all joints
+        for name, body in self._bodies.items():  # in kg; the inertia grows with it, as if the density did
+            yield feature(name, 1e-6, math.inf, float(self._plain["body_mass"][body]))
 
     def apply(self, context: Mapping[str, Any]) -> None:
         model, mujoco = self.native.model, import_module("mujoco")  # already imported by the source
@@ -92,14 +77,10 @@ class _Task:
             mujoco.mj_setConst(model, mujoco.MjData(model))
 
 
-def _counts(model: Any, body: int) -> bool:
-    return bool(model.body(body).name) and model.body_mass[body] > 0
-
-
 def bindable(native: Any) -> Bindable | None:
     """Returns the features of one of these tasks, or None for any other environment."""
     for kind in type(native).__mro__:
-        if kind.__name__ in _IDLE and kind.__module__.startswith("gymnasium."):
-            task = _Task(native, _IDLE[kind.__name__])
+        if kind.__name__ in _OTHERS | _IDLE.keys() and kind.__module__.startswith("gymnasium."):
+            task = _Task(native, _IDLE.get(kind.__name__, set()))
             return Bindable(task.space, task.apply)
     return None

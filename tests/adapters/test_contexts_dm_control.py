@@ -127,33 +127,28 @@ def test_the_default_context_is_the_environment_as_it_was_exactly(name):
 
 
 BALLS = """<mujoco><option>{option}</option><worldbody>
-    <body name="a"><joint type="slide"/><geom name="a" size=".1" condim="6" {a}/>{inner}</body>
+    <body name="a"><joint type="slide"/><geom name="a" size=".1" condim="6" {a}/></body>
     <body name="b" pos="1 0 0"><joint type="slide"/><geom name="b" size=".1" condim="3" {b}/></body>
 </worldbody><contact>{contact}</contact></mujoco>"""
-CHILD = '<body name="c"><joint type="slide"/><geom size=".1" contype="2" conaffinity="2"/></body>'
+NO_TYPE = 'contype="0"'
 
 
 @pytest.mark.parametrize(
     ("parts", "felt"),
     [
         ({}, ROLLS),
-        ({"b": 'priority="1"'}, SLIDES),
-        ({"a": 'priority="1"', "b": 'priority="1"'}, ROLLS),
-        ({"a": 'contype="0"', "b": 'contype="0"'}, set()),
-        ({"a": 'contype="0"'}, ROLLS),
-        ({"option": '<flag contact="disable"/>'}, set()),
-        ({"option": '<flag constraint="disable"/>'}, set()),
-        ({"contact": '<exclude body1="a" body2="b"/>'}, set()),
+        ({"a": NO_TYPE}, ROLLS),
+        ({"a": NO_TYPE, "b": NO_TYPE}, set()),
         (
-            {"contact": '<exclude body1="a" body2="b"/><pair geom1="a" geom2="b" condim="4"/>'},
+            {"a": NO_TYPE, "b": NO_TYPE, "contact": '<pair geom1="a" geom2="b" condim="4"/>'},
             ROLLS - {"friction_rolling"},
         ),
-        ({"a": 'contype="2" conaffinity="2"', "inner": CHILD}, set()),  # a child does not touch its parent
-        ({"a": 'contype="2" conaffinity="2"', "inner": CHILD, "option": '<flag filterparent="disable"/>'}, ROLLS),
+        ({"option": '<flag contact="disable"/>'}, set()),
+        ({"option": '<flag constraint="disable"/>'}, set()),
     ],
 )
 def test_friction_is_felt_where_a_contact_can_have_its_direction(parts, felt):
-    xml = BALLS.format(**{**dict.fromkeys(("option", "a", "b", "inner", "contact"), ""), **parts})
+    xml = BALLS.format(**{**dict.fromkeys(("option", "a", "b", "contact"), ""), **parts})
     features = bindable(Environment(Physics.from_xml_string(xml), make("walker/walk").task)).space.features
     assert {one for one in features if one.startswith("friction")} == felt
 
