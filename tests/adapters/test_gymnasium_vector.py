@@ -13,22 +13,12 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nested import numeric_specs, plain, specs, trees
+from nested import numeric_specs, specs
 from scripted import TAXI, Ends, Line, Scripted, Shaped
 from test_gymnasium import PICKLERS, discounts, exactly, infos, values
 
 import envoi
-from envoi import (
-    Array,
-    Discrete,
-    EpisodeError,
-    LossyConversion,
-    MultiBinary,
-    MultiDiscrete,
-    SnapshotUnsupported,
-    SpecError,
-    Text,
-)
+from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiBinary, SnapshotUnsupported, SpecError, Text
 from envoi.adapters import from_gymnasium_vector, load, losses, to_gymnasium, to_gymnasium_vector
 from envoi.adapters.gymnasium.specs import to_space
 from envoi.adapters.gymnasium_vector import FromGymnasiumVector, ToGymnasiumVector
@@ -324,17 +314,8 @@ def test_from_there_and_to_there_is_the_same_object(kind, mode):
     assert form is not source
     assert from_gymnasium_vector(form) is core
     assert form.core is core
-
-
-def test_a_batch_goes_there_and_comes_back_as_itself():
-    core = envoi.batch(CartPole(), 3)
-    form = to_gymnasium_vector(core)
-    assert from_gymnasium_vector(form) is core
-    assert to_gymnasium_vector(form) is form
-    assert form.unwrapped is form
-    other = to_gymnasium_vector(form, autoreset_mode=SAME)
-    assert other is not form
-    assert other.core is core
+    other = to_gymnasium_vector(to_gymnasium_vector(envoi.batch(CartPole(), 3)), autoreset_mode=SAME)
+    assert other.unwrapped is other
 
 
 @every_source
@@ -512,27 +493,7 @@ def test_the_caller_keeps_its_options_its_mask_and_its_infos():
     assert source.asked[1] == (4, None)
 
 
-def test_equal_seeds_reproduce_over_episodes_and_seed_0_behaves_as_seed_1():
-    makes = [
-        lambda: to_gymnasium_vector(lanes_of([[2], [3], [1]])),
-        lambda: ToGymnasiumVector(from_gymnasium_vector(Written(sync([[2], [3]], NEXT)))),
-        lambda: to_gymnasium_vector(envoi.TimeLimit(CartPole(), 5), 3),
-    ]
-    for make in makes:
-        traces = {}
-        for seed in (0, 1, np.int64(1), [5] * make().num_envs):
-            env = make()
-
-            def trace(env=env, seed=seed):
-                first = env.reset(seed=seed)[0]
-                low = env.single_action_space.start
-                steps = [env.step(np.full(env.num_envs, low))[:4] for _ in range(15)]
-                assert sum((step[2] | step[3]).sum() for step in steps) > 3
-                return [first, *steps]
-
-            traces[str(seed)] = trace()
-            np.testing.assert_equal(trace(), traces[str(seed)])
-        assert str(traces["0"]) != str(traces["1"])
+def test_the_seed_of_each_lane_can_be_read():
     env = to_gymnasium_vector(Plays(2), 3)
     assert env.np_random_seed == (-1, -1, -1)
     env.reset(seed=7)
@@ -541,11 +502,11 @@ def test_equal_seeds_reproduce_over_episodes_and_seed_0_behaves_as_seed_1():
     assert env.np_random_seed == (1, 2, lane_seeds(7, 3)[2])
     env.reset(seed=9, options={"reset_mask": np.array([True, False, False])})
     assert env.np_random_seed == (lane_seeds(9, 3)[0], 2, lane_seeds(7, 3)[2])
-    drawn = env.reset(seed=7)[0]["draw"][:, 0]
-    assert len(set(drawn)) == 3
-    for wrong in (-1, True, [1], 0.5):
-        with pytest.raises(SpecError, match="seed"):
-            env.reset(seed=wrong)
+    with pytest.raises(SpecError, match="seed"):
+        env.reset(seed=[1])
+    form = to_gymnasium_vector(load("envoi:cartpole"), 3)  # its lanes share a generator
+    form.reset(seed=4)
+    assert form.np_random_seed == (4, 4, 4)
 
 
 def test_a_seed_of_a_loop_is_its_own_convention():
@@ -766,43 +727,6 @@ def test_batched_values_of_what_no_array_holds_do_too(spec, n, seed):
     lie_in_the_batched_space(spec, n, np.random.default_rng(seed))
 
 
-@examples(150)
-@given(trees(plain), st.integers(1, 3), st.integers(0, 2**31))
-def test_observations_and_actions_of_a_form_lie_in_its_batched_spaces(spec, n, seed):
-    env = to_gymnasium_vector(envoi.Lanes([Shaped(spec, spec) for _ in range(n)]))
-    observation, _ = env.reset(seed=seed)
-    assert env.observation_space.contains(observation)
-    action = batched_encoder(spec)
-    drawn = env.core.sample_action()
-    drawn = drawn if action is None else action(drawn)
-    assert env.action_space.contains(drawn)
-    observation = env.step(drawn)[0]  # each lane validates its action
-    assert env.observation_space.contains(observation)
-
-
-sampled = st.one_of(
-    st.builds(Discrete, st.integers(1, 5), st.integers(-9, 9)),
-    st.builds(lambda start: MultiDiscrete([3, 1, 4], start), st.integers(-9, 9)),
-    st.builds(MultiBinary, st.sampled_from([(), (3,), (2, 2)])),
-    st.builds(lambda low, high: Array((2,), "float32", low, high), st.sampled_from([None, -1]), st.just(1) | st.none()),
-    st.builds(lambda: Text(4, 1, "xyz")),
-)
-
-
-@examples(100)
-@given(trees(sampled, least=1), st.integers(1, 3), st.integers(0, 99))
-def test_sampled_actions_lie_in_the_core_s_spec_and_follow_the_seed(spec, n, seed):
-    env = to_gymnasium_vector(envoi.Lanes([Shaped(spec, spec) for _ in range(n)]))
-    env.reset(seed=seed)
-    assert env.action_space is env.action_space
-    env.action_space.seed(seed)
-    drawn = [env.action_space.sample() for _ in range(4)]
-    for action in drawn:
-        env.step(action)
-    env.action_space.seed(seed)
-    np.testing.assert_equal([env.action_space.sample() for _ in range(4)], drawn)
-
-
 def test_spaces_are_batched_and_those_of_one_lane_are_there_in_order():
     spec = {"z": Discrete(3, start=5), "a": Array((2,), "float32", 0, 1), "m": MultiBinary(2)}
     env = to_gymnasium_vector(Shaped(spec, spec), 4)
@@ -830,31 +754,21 @@ def test_actions_of_another_number_of_lanes_are_refused_by_leaf(spec, actions, m
         env.step(actions)
 
 
-def test_lists_and_tuples_are_actions_too():
-    env = to_gymnasium_vector(lanes_of([[3], [3]]))
-    env.reset(seed=0)
-    env.step([5, 6])
-    env.step((5, 6))
-
-
 def test_validation_names_the_lane():
     env = to_gymnasium_vector(lanes_of([[3], [3]]), validate=True)
+    env.reset()
+    env.step([5, 6])  # a list or tuple will do
     env.reset()
     with pytest.raises(SpecError, match=r"action: expected 5 … 7, got 0.*step 1 in lane 1"):
         env.step(np.array([5, 0]))
 
 
-def test_what_gymnasium_cannot_say_is_refused_and_listed():
-    core = envoi.batch(Shaped({"c": Array((2,), "complex64")}, Discrete(2)), 2)
-    with pytest.raises(LossyConversion, match=r"observation\['c'\]"):
-        to_gymnasium_vector(core)
-    assert [loss.path for loss in losses(core, "gymnasium_vector")] == ["observation['c']"]
+def test_a_mode_that_lanes_do_not_support_is_refused_and_listed():
     limited = envoi.TimeLimit(from_gymnasium_vector(Passing(sync([[2]], SAME))), 3)
     with pytest.raises(LossyConversion, match="NEXT_STEP"):
         to_gymnasium_vector(limited)
     assert [loss.field for loss in losses(limited, "gymnasium_vector")] == ["restarts"]
     assert losses(from_gymnasium_vector(Passing(sync([[2]], SAME))), "gymnasium_vector") == []
-    assert losses(Plays(2), "gymnasium_vector") == []
     assert to_gymnasium_vector(limited, autoreset_mode="SameStep").metadata["autoreset_mode"] is SAME
 
 
@@ -899,20 +813,16 @@ def test_what_cannot_be_copied_needs_a_function():
 
 
 def test_several_agents_become_the_lanes():
-    with pytest.raises(LossyConversion, match="prey"):
-        to_gymnasium_vector(load("envoi:pursuit"))
-    assert [loss.field for loss in losses(load("envoi:pursuit"), "gymnasium_vector")] == ["spaces"]
     env = load("envoi:rps")
     form = to_gymnasium_vector(env)
     assert form.num_envs == len(env.possible_agents)
     observation, _ = form.reset(seed=0)
+    assert form.np_random_seed == (0, 0)
     assert form.observation_space.contains(observation)
     for _ in range(40):
         observation, reward, terminated, _, _ = form.step(form.action_space.sample())
         assert form.observation_space.contains(observation)
         assert reward.shape == terminated.shape == (form.num_envs,)
-    if form.render_mode == "rgb_array":
-        assert len(form.render()) == form.num_envs
 
 
 # Aliasing.
@@ -968,23 +878,6 @@ def test_a_final_observation_is_not_shared():
 # Lifecycle.
 
 
-@every_mode
-def test_a_step_before_the_reset_is_an_error_and_after_the_end_only_where_no_lane_begins_by_itself(mode):
-    for core in (lanes_of([[1], [3]]), envoi.batch(envoi.TimeLimit(CartPole(), 1), 2)):
-        env = to_gymnasium_vector(core, autoreset_mode=mode)
-        act = np.full(2, env.single_action_space.start)
-        with pytest.raises(EpisodeError, match="reset"):
-            env.step(act)
-        env.reset(seed=0)
-        env.step(act)
-        if mode is DISABLED:
-            for _ in range(2):
-                with pytest.raises(EpisodeError, match="reset"):
-                    env.step(act)
-            env.reset(options={"reset_mask": np.ones(2, bool)})
-        env.step(act)
-
-
 def test_environments_of_different_modes_coexist():
     core = envoi.batch(load("envoi:catch"), 2)
     forms = {mode: to_gymnasium_vector(core, autoreset_mode=mode) for mode in MODES}
@@ -1021,21 +914,6 @@ def test_close_is_forwarded_once_and_forgetting_a_form_closes_nothing():
         env.close()
         assert source.closed
         assert getattr(source, "asked", ["close"]).count("close") == 1
-
-
-def test_pictures_come_as_a_tuple_of_one_a_lane():
-    for core in (envoi.batch(load("envoi:catch"), 2), envoi.Lanes([load("envoi:catch"), load("envoi:catch")])):
-        form = to_gymnasium_vector(core)
-        form.reset(seed=0)
-        assert form.render_mode == "rgb_array"
-        pictures = form.render()
-        assert type(pictures) is tuple
-        assert [picture.ndim for picture in pictures] == [3, 3]
-    assert to_gymnasium_vector(CartPole(), 2).render() is None
-    core = from_gymnasium_vector(Passing(form))
-    core.reset()
-    assert core.render_mode == "rgb_array"
-    assert len(core.render()) == 2
 
 
 @pytest.mark.usefixtures("other_processes")
@@ -1154,12 +1032,6 @@ def test_a_source_in_other_processes_has_no_snapshots():
     core.close()
 
 
-def test_unknown_attributes_are_attribute_errors_before_and_after_unpickling():
-    for env in (KINDS["to"](NEXT), from_gymnasium_vector(Real(2, NEXT))):
-        assert not hasattr(cloudpickle.loads(cloudpickle.dumps(env)), "no_such_thing")
-        assert not hasattr(type(env).__new__(type(env)), "no_such_thing")
-
-
 def test_states_and_observations_are_there_after_the_reset():
     for core in (from_gymnasium_vector(Passing(Real(2, NEXT))), from_gymnasium_vector(Real(2, NEXT))):
         for look in ("state", "observation"):
@@ -1207,12 +1079,7 @@ def test_a_rewarder_of_lanes_that_only_step_together_sees_final_observations():
     assert core.step(np.array([5, 6])).reward.tolist() == [51, 61]
 
 
-def test_rewards_keep_their_dtype_and_shape():
-    core = envoi.Lanes([Scripted(Line(2**40), Line(16777217.0)) for _ in range(2)])
-    env = to_gymnasium_vector(core)
-    env.reset()
-    assert env.step(np.array([5, 5]))[1].tolist() == [2**40] * 2
-    exactly(env.step(np.array([5, 5]))[1], np.array([16777217.0] * 2))
+def test_rewards_of_several_numbers_keep_their_shape():
     several = [Scripted(Line(np.array([1.0, 2.0]))) for _ in range(2)]
     for one in several:
         one.reward_spec = Array((2,), "float64")
@@ -1304,26 +1171,15 @@ def test_environments_in_other_processes_live_as_they_do_alone(name, mode):
 def test_the_wrappers_of_gymnasium_work_on_a_form():
     wrappers = gymnasium.wrappers.vector
     env = to_gymnasium_vector(envoi.TimeLimit(CartPole(), 7), 3)
-    env = wrappers.NormalizeReward(wrappers.NormalizeObservation(wrappers.RecordEpisodeStatistics(env)))
+    env = wrappers.NormalizeReward(wrappers.NormalizeObservation(wrappers.ClipReward(env, 0, 0.5)))
     env.reset(seed=0)
-    ends = 0
     for _ in range(30):
-        *_, info = env.step(env.action_space.sample())
-        if "episode" in info:
-            ends += info["_episode"].sum()
-            assert (info["episode"]["l"][info["_episode"]] <= 7).all()
-    assert ends > 6
+        env.step(env.action_space.sample())
     env = wrappers.DictInfoToList(to_gymnasium_vector(lanes_of([[2], [3]], Plain), autoreset_mode=SAME))
     assert [info["step"] for info in env.reset(seed=0)[1]] == [0, 0]
     for _ in range(6):
         *_, over, cut, said = env.step(np.array([5, 5]))
         assert [("final_obs" in info) for info in said] == (over | cut).tolist()
-    for wrap in (wrappers.ClipReward, wrappers.FlattenObservation, wrappers.DtypeObservation):
-        extra = {"min_reward": 0, "max_reward": 0.5} if wrap is wrappers.ClipReward else {}
-        extra = {"dtype": np.float64} if wrap is wrappers.DtypeObservation else extra
-        env = wrap(to_gymnasium_vector(CartPole(), 3), **extra)
-        assert env.observation_space.contains(env.reset(seed=0)[0])
-        env.step(env.action_space.sample())
     recorded = wrappers.RecordEpisodeStatistics(to_gymnasium_vector(lanes_of([[2], [3]], Plain), autoreset_mode=SAME))
     back = from_gymnasium_vector(recorded)
     back.reset(seed=0)
@@ -1332,25 +1188,6 @@ def test_the_wrappers_of_gymnasium_work_on_a_form():
     assert [sorted(info) for info in step.info] == [["array", "name", "step"]] * 2
     begun = back.reset(mask=np.array([True, False])).info
     assert sorted(begun[0]) == ["array", "episode", "name", "step"]
-
-
-def test_a_training_loop_in_the_style_of_cleanrl_runs():
-    torch = pytest.importorskip("torch")
-    envs = gymnasium.wrappers.vector.RecordEpisodeStatistics(to_gymnasium_vector(CartPole(), 4))
-    policy = torch.nn.Linear(int(np.prod(envs.single_observation_space.shape)), int(envs.single_action_space.n))
-    observation, _ = envs.reset(seed=1)
-    stored = np.zeros((64, 4, *envs.single_observation_space.shape), np.float32)
-    returns, done = [], np.zeros(4)
-    for step in range(64):
-        stored[step] = observation
-        action = torch.distributions.Categorical(logits=policy(torch.Tensor(observation))).sample()
-        observation, reward, terminations, truncations, infos = envs.step(action.cpu().numpy())
-        done = np.logical_or(terminations, truncations)
-        torch.tensor(reward).view(-1)
-        if "episode" in infos:
-            returns += infos["episode"]["r"][infos["_episode"]].tolist()
-    assert len(returns) > 4
-    assert done.shape == (4,)
 
 
 class Seeded(gymnasium.Env):
@@ -1382,13 +1219,3 @@ def test_the_seeds_of_the_lanes_are_those_that_gymnasium_tells(kind, wrap):
         assert form.np_random_seed == alone.np_random_seed == source.np_random_seed
     form.np_random = np.random.default_rng(0)
     assert form.np_random_seed == (-1, -1, -1)
-
-
-def test_lanes_that_share_a_generator_have_its_seed():
-    form = to_gymnasium_vector(load("envoi:cartpole"), 3)
-    assert form.np_random_seed == (-1, -1, -1)
-    form.reset(seed=4)
-    assert form.np_random_seed == (4, 4, 4)
-    games = to_gymnasium_vector(load("envoi:rps"))
-    games.reset(seed=0)
-    assert games.np_random_seed == (0, 0)
