@@ -21,7 +21,7 @@ from ..rllib import RunFolder, load_policy
 from ..rllib.multi_agent.joint_policy import JointPolicy, play
 from ..rllib.multi_agent.league import LeagueFile, matches
 from ..rllib.policy_values import PolicyValues, array_bytes
-from ..rllib.trial_state import best_trial
+from ..rllib.run_folder import best_trial
 from .results import Episode, Evaluation, Form, by_agent, by_context, by_policy, estimate, trained_on, write_evaluation
 
 

@@ -17,7 +17,7 @@ from envoi.atomic_write import write_atomically
 
 from ..rllib import RunFolder, Settings
 from ..rllib.multi_agent.league import Match
-from ..rllib.trial_state import best_trial
+from ..rllib.run_folder import best_trial
 
 Form = Literal["core", "gymnasium"]
 

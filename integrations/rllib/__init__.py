@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from .algorithms import ALGORITHMS, Algorithm
 from .env_options import EnvOptions
-from .run_folder import RunFolder
+from .run_folder import Report, RunFolder
 from .settings import Settings
 from .training import Job, Outcome, resume, train
-from .trial_state import Report
 
 if TYPE_CHECKING:
     from .algorithm_config import configure

@@ -32,7 +32,7 @@ try:
         set_policies,
         set_table_defaults,
     )
-    from .exact_resume.checkpoint import save_exactly
+    from .exact_resume import save_exactly
     from .registration import CARRIED, OPTIONS, CarriedEnv, RegisteredEnv, register_for
 except ImportError as error:
     raise missing_rllib(error) from error

@@ -75,18 +75,12 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
 )
 """The algorithms by name."""
 
-ACTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {name: algorithm.actions for name, algorithm in ALGORITHMS.items()}
-    | {"BC": _ANY, "MARWIL": _ANY, "CQL": _REAL, "IQL": _REAL, "DreamerV3": frozenset({"Discrete", "Box"})}
+FROM_PYTHON: Mapping[str, frozenset[str]] = MappingProxyType(
+    {"BC": _ANY, "MARWIL": _ANY, "CQL": _REAL, "IQL": _REAL, "DreamerV3": frozenset({"Discrete", "Box"})}
 )
-"""Class names of the action spaces that an algorithm can choose from, by the name of its class; also of those that
-learn from recorded data, and of DreamerV3."""
-
-
-FROM_PYTHON = ("BC", "MARWIL", "CQL", "IQL", "DreamerV3")
-"""Algorithms that `configure` takes as a config of the user's: they learn from recorded data, or by a model."""
-
-
+"""Actions of the algorithms that `configure` takes as a config of the user's: of recorded data, or by a model."""
+ACTIONS: Mapping[str, frozenset[str]] = {name: known.actions for name, known in ALGORITHMS.items()} | FROM_PYTHON
+"""Class names of the action spaces that an algorithm can choose from, by the name of its class."""
 _KIN = {
     "PPO": ("A2C", "A3C", "PG", "TRPO", "ARS", "ES"),
     "SAC": ("DDPG", "TD3"),
@@ -111,6 +105,19 @@ def find(name: str) -> Algorithm:
     near = nearest(name, ALGORITHMS) if kin is None else f"did you mean {kin!r}?"
     suggestion = f"{near} There are: " if near.endswith("?") else "there are: "
     raise UnknownName(f"no algorithm is called {name!r}; {suggestion}{listing}")
+
+
+ASYNCHRONOUS = frozenset({"IMPALA", "APPO"})
+"""Algorithms whose weights depend on which env runner answers first, so that no two runs of them are equal."""
+
+
+def check_exact(*names: str) -> None:
+    """Checks that the checkpoints of an algorithm can be exact, by the names of its classes."""
+    if ASYNCHRONOUS & {*names}:
+        raise envoi.EnvoiError(
+            f"exact: expected an algorithm that waits for its env runners, such as PPO, DQN or SAC, got {names[0]}, "
+            "whose weights depend on which runner answers first; leave exact=False"
+        )
 
 
 def check_actions(algorithm: str, space: object) -> None:

@@ -12,8 +12,7 @@ import envoi
 from ..errors import missing_rllib
 from .damaged_files import damaged, reading
 from .multi_agent.joint_policy import JointPolicy, SeatedPolicy
-from .run_folder import RunFolder
-from .trial_state import best_trial
+from .run_folder import RunFolder, best_trial
 
 try:
     import torch

@@ -24,10 +24,8 @@ from .faults.failure import read_failure
 from .faults.results import has_learned
 from .job_process import Interruption
 from .multi_agent.league import LEAGUE, RIVAL_RETURNS, League, LeagueFile, ended_returns
-from .overrides import config_key
-from .run_folder import RunFolder
-from .settings import Settings, Trial
-from .trial_state import STOPPED, Observer, Report, TrialState
+from .run_folder import STOPPED, Observer, Report, RunFolder, TrialState
+from .settings import Settings, Trial, config_key
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial as TuneTrial

@@ -24,8 +24,9 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,18 +34,88 @@ import envoi
 from envoi.atomic_write import write_atomically
 
 from .damaged_files import reading, writing
-from .settings import Settings
-from .trial_state import TrialState, best_trial
+from .settings import Settings, Trial
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+STOPPED = "stopped by "
+"""Beginning of `TrialState.reached` for trials that a scheduler has stopped."""
+COLUMNS = (
+    "trial", "lr", "seed", "iteration", "env_steps", "seconds", "episodes", "return_mean", "return_std", "return_min",
+    "return_p10", "return_p50", "return_p90", "return_max", "length_mean", "steps_per_second",
+)  # fmt: skip
+"""Columns of every `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time.
+
+A job adds columns of its own after these: losses, returns of evaluations, what a sweep has sampled; with several agents
+the mean return of each policy and each agent, such as `policy/shared/return_mean`. In self-play the returns are those
+of the learning policy against frozen ones, and two more columns have its rating (`elo`) and the number of `members`
+of the league.
+"""
+DEPTH = 4
+"""How many folders below the given one may hold runs."""
 
 
-def _entries(path: Path) -> list[str]:
-    """Returns the names in a folder, without lock files and the temporary files of interrupted writes."""
-    return [entry.name for entry in path.iterdir() if not entry.name.endswith((".tmp", ".lock"))]
+@dataclass
+class TrialState:
+    """The progress of a trial, as of its last checkpoint."""
+
+    checkpoint: str | None = None
+    iteration: int = 0
+    env_steps: int = 0
+    seconds: float = 0.0
+    episodes: int = 0
+    returns: list[float] = field(default_factory=list)
+    best: float | None = None
+    reached: str | None = None
+    learned: bool = False
+    shares: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    overrides: dict[str, Any] | None = None
+    rows: int = 0
+
+    @property
+    def stopped_early(self) -> bool:
+        """True if a scheduler has stopped it, so that another goal does not continue it."""
+        return self.reached is not None and self.reached.startswith(STOPPED)
+
+    @property
+    def return_mean(self) -> float | None:
+        """Mean return of the last episodes; None before the first ended."""
+        return sum(self.returns) / len(self.returns) if self.returns else None
 
 
-def _known(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a trial's state, without those of an earlier version."""
-    return {one.name: state[one.name] for one in fields(TrialState) if one.name in state}
+@dataclass(frozen=True)
+class Report:
+    """The result of one iteration of a trial.
+
+    Args:
+        trial: The trial.
+        state: The progress of the trial.
+        steps_per_second: Env steps a second of training in this iteration.
+    """
+
+    trial: Trial
+    state: TrialState
+    steps_per_second: float
+
+
+Observer = Callable[[Report], None]
+"""Called after each iteration of each trial."""
+
+
+def best_trial(states: Mapping[int, TrialState]) -> int | None:
+    """Returns the index of the trial with the highest mean return; None if no trial has a checkpoint."""
+    means = {index: state.return_mean for index, state in states.items() if state.checkpoint is not None}
+    return max(means, key=lambda index: float("-inf") if (mean := means[index]) is None else mean, default=None)
+
+
+class FolderTaken(envoi.EnvoiError):
+    """Another job owns the folder."""
 
 
 class RunFolder:
@@ -67,7 +138,7 @@ class RunFolder:
         self.failure = self.path / "failure.json"
         self.ending = self.path / "ending.json"
         self.tune = self.path / "tune"
-        self._lock, self._table = FolderLock(self.path), ProgressTable(self.progress)
+        self._lock: BaseFileLock | None = None
 
     @property
     def exists(self) -> bool:
@@ -80,11 +151,7 @@ class RunFolder:
         return self.path.is_dir() and not _entries(self.path)
 
     def refuse_if_taken(self) -> None:
-        """Checks that a new job could write here, without leaving a file.
-
-        Raises:
-            envoi.EnvoiError: The path is no folder, not empty or not writable.
-        """
+        """Raises an `envoi.EnvoiError` if the path is no folder, or is one that is not empty or not writable."""
         if self.exists and (self.read_ending() or ("",))[0] == "failed" and not self.progress.exists():
             raise FolderTaken(
                 f"{self.path} holds a job that failed before it learned anything; remove the folder to start a new one "
@@ -97,70 +164,19 @@ class RunFolder:
             )
         if self.path.exists() and not self.path.is_dir():
             raise envoi.EnvoiError(f"{self.path} is a file; --out takes a folder")
-        try:
-            if self.path.is_dir() and not self.blank:
-                raise envoi.EnvoiError(f"{self.path} is not empty; give a new or empty folder as --out")
-            parent = next(p for p in (self.path, *self.path.absolute().parents) if p.exists())
-            probe = parent / f".envoi.{uuid.uuid4().hex[:8]}.tmp"
-            probe.touch()
-            probe.unlink()
-        except OSError as error:
-            raise envoi.EnvoiError(f"cannot write to {self.path}: {error.strerror or error}") from error
+        if self.path.is_dir() and not self.blank:
+            raise envoi.EnvoiError(f"{self.path} is not empty; give a new or empty folder as --out")
+        parent = next(p for p in (self.path, *self.path.absolute().parents) if p.exists())
+        if not parent.is_dir() or not os.access(parent, os.W_OK):
+            problem = "is not writable" if parent.is_dir() else "is a file"
+            raise envoi.EnvoiError(f"cannot write to {self.path}: {parent} {problem}")
 
     def refuse_without_checkpoint(self) -> None:
-        """Checks that the run has a checkpoint.
-
-        Raises:
-            envoi.EnvoiError: It has none yet.
-        """
+        """Raises an `envoi.EnvoiError` if the run has no checkpoint yet."""
         if not self.checkpoint.exists():
             raise envoi.EnvoiError(
                 f"{self.path} holds no checkpoint yet; continue with `envoi train --resume --out {self.path}`"
             )
-
-    def claim(self) -> None:
-        """Locks the folder for this process, until `release` or the end of the process, even by a kill.
-
-        Raises:
-            envoi.EnvoiError: Another process holds the lock.
-        """
-        self._lock.claim()
-
-    @property
-    def is_claimed(self) -> bool:
-        """True if a process, this one or another, holds the lock, and so is training."""
-        return self._lock.is_claimed
-
-    def write_ending(self, state: str, message: str) -> None:
-        """Writes `ending.json`.
-
-        Args:
-            state: "done", "interrupted" or "failed".
-            message: The error of a job that failed.
-        """
-        write_atomically(self.ending, json.dumps({"state": state, "message": message}, indent=1))
-
-    def read_ending(self) -> tuple[str, str] | None:
-        """Returns how the job ended and its error; None if it runs or was killed.
-
-        Raises:
-            envoi.EnvoiError: `ending.json` is damaged.
-        """
-        if not self.ending.exists():
-            return None
-        with reading(self.ending):
-            document = json.loads(self.ending.read_text(encoding="utf-8"))
-            return str(document["state"]), str(document["message"])
-
-    def release(self) -> None:
-        """Unlocks the folder."""
-        self._lock.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
     def start(self, settings: Settings, versions: Mapping[str, str]) -> None:
         """Makes the folder, locks it and writes `config.yaml`.
@@ -172,14 +188,59 @@ class RunFolder:
         Raises:
             envoi.EnvoiError: As `refuse_if_taken`.
         """
-        self.refuse_if_taken()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.claim()
-            self.refuse_if_taken()  # by a job that started a moment earlier
+            self.refuse_if_taken()
             self.write_settings(settings, versions)
         except OSError as error:
             raise envoi.EnvoiError(f"cannot write to {self.path}: {error.strerror or error}") from error
+
+    def claim(self) -> None:
+        """Locks the folder for this process, until `release` or the end of the process, even by a kill.
+
+        Raises:
+            envoi.EnvoiError: Another process holds the lock.
+        """
+        from filelock import FileLock, Timeout
+
+        self._lock = FileLock(self.path / ".lock")
+        try:
+            # Not at once: `envoi runs` may be looking at whether it is locked.
+            self._lock.acquire(timeout=0.3, poll_interval=0.02)
+        except Timeout:
+            raise FolderTaken(
+                f"{self.path}: another envoi train is writing here; wait for it to end, or give another --out"
+            ) from None
+
+    def release(self) -> None:
+        """Unlocks the folder."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    @property
+    def is_claimed(self) -> bool:
+        """True if a process, this one or another, holds the lock, and so is training."""
+        from filelock import FileLock
+
+        lock = self.path / ".lock"
+        if not lock.exists():
+            return False
+        try:
+            if fcntl is None:
+                with FileLock(lock, timeout=0):
+                    return False
+            with lock.open("rb") as file:  # shared, so that those who look see no one but the job
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        return False
 
     def write_settings(self, settings: Settings, versions: Mapping[str, str]) -> None:
         """Writes `config.yaml`.
@@ -211,6 +272,23 @@ class RunFolder:
                 raise ValueError("it is cut off, or no config of envoi")
             return Settings.from_dict(values)
 
+    def write_ending(self, state: str, message: str) -> None:
+        """Writes `ending.json`.
+
+        Args:
+            state: "done", "interrupted" or "failed".
+            message: The error of a job that failed.
+        """
+        write_atomically(self.ending, json.dumps({"state": state, "message": message}, indent=1))
+
+    def read_ending(self) -> tuple[str, str] | None:
+        """Returns how the job ended and its error; None if it runs or was killed."""
+        if not self.ending.exists():
+            return None
+        with reading(self.ending):
+            document = json.loads(self.ending.read_text(encoding="utf-8"))
+            return str(document["state"]), str(document["message"])
+
     def read_state(self, settings: Settings) -> dict[int, TrialState]:
         """Reads the progress of each trial, by index; a checkpoint that no longer exists counts as none.
 
@@ -221,20 +299,19 @@ class RunFolder:
         return {trial.index: stored.get(trial.index, TrialState()) for trial in settings.trials}
 
     def read_earlier(self) -> dict[int, TrialState]:
-        """Reads the progress of each trial as of its last checkpoint but one, where that still exists.
-
-        Raises:
-            envoi.EnvoiError: `state.json` is damaged.
-        """
+        """Reads the progress of each trial as of its last checkpoint but one, where that still exists."""
         return self._read_states("earlier")
 
     def _read_states(self, key: str) -> dict[int, TrialState]:
         if not self.state.exists():
             return {}
+        known = [one.name for one in fields(TrialState)]  # an earlier version had others too
         with reading(self.state):
-            document = json.loads(self.state.read_text(encoding="utf-8"))
-            stored = document["trials"] if key == "trials" else document.get(key, {})
-            states = {int(index): TrialState(**_known(state)) for index, state in stored.items()}
+            stored = json.loads(self.state.read_text(encoding="utf-8"))[key]
+            states = {
+                int(index): TrialState(**{name: state[name] for name in known if name in state})
+                for index, state in stored.items()
+            }
             return {i: s for i, s in states.items() if s.checkpoint and (self.path / s.checkpoint).is_dir()}
 
     def write_state(self, states: Mapping[int, TrialState], earlier: Mapping[int, TrialState] | None = None) -> None:
@@ -258,74 +335,7 @@ class RunFolder:
         temporary.replace(self.checkpoint)
 
     def append_progress(self, row: Mapping[str, Any]) -> None:
-        """Appends a row to `progress.csv`, see `ProgressTable.append`."""
-        self._table.append(row)
-
-    def rewind_progress(self, states: Mapping[int, TrialState]) -> None:
-        """Removes the rows after each trial's checkpoint, where a resumed job continues.
-
-        Raises:
-            envoi.EnvoiError: `progress.csv` is damaged.
-        """
-        self._table.rewind(states)
-
-    def read_progress(self) -> list[dict[str, str]]:
-        """Reads the rows of `progress.csv`, see `ProgressTable.read`.
-
-        Raises:
-            envoi.EnvoiError: The file is damaged in another way than by a row that was cut off.
-        """
-        return self._table.read()
-
-    def new_session(self) -> str:
-        """Returns a new name for Tune's folder; earlier folders stay, as they hold checkpoints."""
-        taken = [int(entry) for entry in _entries(self.tune) if entry.isdigit()] if self.tune.is_dir() else []
-        return str(max(taken, default=0) + 1)
-
-    def drop_sessions(self, states: Mapping[int, TrialState]) -> None:
-        """Removes Tune's earlier folders, except those that hold a last checkpoint or a last but one."""
-        kept = (*states.values(), *self.read_earlier().values())
-        held = {Path(state.checkpoint).parts[1] for state in kept if state.checkpoint}
-        for entry in _entries(self.tune) if self.tune.is_dir() else []:
-            if entry not in held:
-                shutil.rmtree(self.tune / entry, ignore_errors=True)
-
-
-COLUMNS = (
-    "trial",
-    "lr",
-    "seed",
-    "iteration",
-    "env_steps",
-    "seconds",
-    "episodes",
-    "return_mean",
-    "return_std",
-    "return_min",
-    "return_p10",
-    "return_p50",
-    "return_p90",
-    "return_max",
-    "length_mean",
-    "steps_per_second",
-)
-"""Columns of every `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time.
-
-A job adds columns of its own after these: losses, returns of evaluations, what a sweep has sampled; with several agents
-the mean return of each policy and each agent, such as `policy/shared/return_mean`. In self-play the returns are those
-of the learning policy against frozen ones, and two more columns have its rating (`elo`) and the number of `members`
-of the league.
-"""
-
-
-class ProgressTable:
-    """A row for each trial and iteration, with columns that are added as they come up."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Appends a row, in one write, so that a kill leaves whole lines.
+        """Appends a row to `progress.csv`, in one write, so that a kill leaves whole lines.
 
         A column that the file lacks is added to it, empty in the rows above.
         """
@@ -333,119 +343,76 @@ class ProgressTable:
         missing = [name for name in (*COLUMNS, *row) if name not in columns]
         if missing:
             columns = [*columns, *dict.fromkeys(missing)]
-            with writing(self.path):
-                self._write(columns, self.read())
-        with writing(self.path), self.path.open("ab", buffering=0) as file:
+            with writing(self.progress):
+                self._write_progress(columns, self.read_progress())
+        with writing(self.progress), self.progress.open("ab", buffering=0) as file:
             file.write(_csv(columns, [row]).encode())
 
-    def rewind(self, states: Mapping[int, TrialState]) -> None:
+    def rewind_progress(self, states: Mapping[int, TrialState]) -> None:
         """Removes the rows after each trial's checkpoint, where a resumed job continues."""
-        written, kept, count = self.read(), list[Mapping[str, str]](), dict[int, int]()
-        with reading(self.path):
-            for row in written:
+        kept: list[Mapping[str, str]] = []
+        count = Counter[int]()
+        rows = self.read_progress()
+        with reading(self.progress):
+            for row in rows:
                 trial = int(row["trial"])
-                count[trial] = count.get(trial, 0) + 1
-                state = states[trial]
-                past = int(row["iteration"]) > state.iteration if state.rows is None else count[trial] > state.rows
-                if not past:
+                count[trial] += 1
+                if count[trial] <= states[trial].rows:
                     kept.append(row)
-        self._write(self._columns() or list(COLUMNS), kept)
+        self._write_progress(self._columns() or list(COLUMNS), kept)
 
-    def _columns(self) -> list[str]:
-        if not self.path.exists():
+    def read_progress(self) -> list[dict[str, str]]:
+        """Reads the rows of `progress.csv` as text, empty where a row has no value.
+
+        A row that was cut off is left out.
+
+        Raises:
+            envoi.EnvoiError: The file is damaged in another way.
+        """
+        if not self.progress.exists():
             return []
-        with reading(self.path), self.path.open(newline="", encoding="utf-8") as file:
-            return next(csv.reader(file), [])
-
-    def _write(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-        write_atomically(self.path, _csv(columns, [dict(zip(columns, columns, strict=True)), *rows]))
-
-    def read(self) -> list[dict[str, str]]:
-        """Reads the rows as text, empty where a row has no value; a row that was cut off is left out."""
-        if not self.path.exists():
-            return []
-        with reading(self.path), self.path.open(newline="", encoding="utf-8") as file:
+        with reading(self.progress), self.progress.open(newline="", encoding="utf-8") as file:
             text = file.read()
         whole = text[: text.rfind("\n") + 1]
         rows: Iterable[dict[str, str]] = csv.DictReader(whole.splitlines())
         return [row for row in rows if None not in row.values() and all(name in row for name in COLUMNS)]
 
+    def _columns(self) -> list[str]:
+        if not self.progress.exists():
+            return []
+        with reading(self.progress), self.progress.open(newline="", encoding="utf-8") as file:
+            return next(csv.reader(file), [])
+
+    def _write_progress(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+        titles = dict(zip(columns, columns, strict=True))
+        write_atomically(self.progress, _csv(columns, [titles, *rows]))
+
+    def new_session(self) -> str:
+        """Returns a new name for Tune's folder; earlier folders stay, as they hold checkpoints."""
+        taken = [int(entry) for entry in _entries(self.tune) if entry.isdigit()]
+        return str(max(taken, default=0) + 1)
+
+    def drop_sessions(self, states: Mapping[int, TrialState]) -> None:
+        """Removes Tune's earlier folders, except those that hold a last checkpoint or a last but one."""
+        kept = (*states.values(), *self.read_earlier().values())
+        held = {Path(state.checkpoint).parts[1] for state in kept if state.checkpoint}
+        for entry in _entries(self.tune):
+            if entry not in held:
+                shutil.rmtree(self.tune / entry, ignore_errors=True)
+
+
+def _entries(path: Path) -> list[str]:
+    """Returns the names in a folder, without lock files and the temporary files of interrupted writes."""
+    names = [entry.name for entry in path.iterdir()] if path.is_dir() else []
+    return [name for name in names if not name.endswith((".tmp", ".lock"))]
+
 
 def _csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     """Returns rows as lines of CSV, without a value where a row has none."""
     lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\n")
-    writer.writerows([[row.get(name) for name in columns] for row in rows])
+    writer = csv.DictWriter(lines, columns, lineterminator="\n")
+    writer.writerows(rows)
     return lines.getvalue()
-
-
-try:
-    import fcntl
-except ImportError:  # on Windows
-    fcntl = None
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
-
-
-class FolderTaken(envoi.EnvoiError):
-    """Another job owns the folder."""
-
-
-class FolderLock:
-    """Locks a folder, until `release` or the end of the process, even by a kill."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._lock: BaseFileLock | None = None
-
-    def claim(self) -> None:
-        """Locks the folder for this process, until `release` or the end of the process, even by a kill."""
-        from filelock import FileLock, Timeout
-
-        self._lock = FileLock(self.folder / ".lock")
-        try:
-            # Not at once: `envoi runs` may be looking at whether it is locked.
-            self._lock.acquire(timeout=0.3, poll_interval=0.02)
-        except Timeout:
-            raise FolderTaken(
-                f"{self.folder}: another envoi train is writing here; wait for it to end, or give another --out"
-            ) from None
-
-    @property
-    def is_claimed(self) -> bool:
-        """True if a process, this one or another, holds the lock, and so is training."""
-        lock = self.folder / ".lock"
-        if not lock.exists():
-            return False
-        if fcntl is None:
-            return self._is_lock_taken()
-        with lock.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return True
-        return False
-
-    def _is_lock_taken(self) -> bool:
-        """Tries to lock the folder, on systems without `flock`."""
-        from filelock import FileLock, Timeout
-
-        try:
-            with FileLock(self.folder / ".lock", timeout=0):
-                return False
-        except Timeout:
-            return True
-
-    def release(self) -> None:
-        """Unlocks the folder."""
-        if self._lock is not None:
-            self._lock.release()
-
-
-STATES = ("running", "done", "interrupted", "failed")
-DEPTH = 4
-"""How many folders below the given one may hold runs."""
 
 
 @dataclass(frozen=True)
@@ -494,21 +461,11 @@ def _listed(run: RunFolder) -> ListedRun:
     touched = max(path.stat().st_mtime for path in (run.config, run.progress, run.state) if path.exists())
     age = max(0.0, time.time() - touched)
     try:
-        settings = run.read_settings()
-        states = run.read_state(settings)
-        rows = run.read_progress()
-        ending = run.read_ending()
+        settings, rows = run.read_settings(), run.read_progress()
+        # Without an ending the job was killed, unless it runs.
+        state, message = ("running", "") if run.is_claimed else run.read_ending() or ("interrupted", "")
     except envoi.EnvoiError as error:
         return ListedRun(run.path, "failed", "", "", 0, None, 0, age, str(error))
-    message = ""
-    if run.is_claimed:
-        state = "running"
-    elif ending is not None:
-        state, message = ending
-    elif run.failure.exists():  # of an earlier version, which wrote no ending
-        state = "failed"
-    else:
-        state = "done" if all(one.reached is not None for one in states.values()) else "interrupted"
     means = [float(row["return_mean"]) for row in rows if row["return_mean"] and int(row["episodes"]) >= 20]
     steps = {row["trial"]: int(row["env_steps"]) for row in rows}
     return ListedRun(

@@ -1,23 +1,31 @@
-"""The settings of a training job: all that is needed to run it and to resume it."""
+"""The settings of a training job: all that is needed to run it and to resume it.
+
+Settings of RLlib have the names and values that `--set` and a config file give them: RLlib and Ray Tune check and apply
+them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from importlib.util import find_spec
+from inspect import isfunction, signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import envoi
-from envoi.errors import UnknownName, nearest
+from envoi.errors import UnknownName, near_misses, nearest
 
-from .algorithms import find
+from .algorithms import check_exact, find
 from .batched_runner import Runner, check_runner
 from .env_options import EnvOptions
-from .exact_resume import check_exact
 from .multi_agent.grouping import check_way
-from .overrides import is_space, read_overrides, sample_trials, yaml_loader
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 DEFAULT_STOP_STEPS = 1_000_000
 ARGUMENT = "env_config."
@@ -26,6 +34,38 @@ TRACKERS = {"wandb": "wandb", "mlflow": "mlflow", "csv": "ray", "json": "ray", "
 """The loggers of Ray Tune that a job can report to, with the package that each needs."""
 SCHEDULERS = ("asha", "pbt")
 """The schedulers of Ray Tune that can stop or change the trials of a job."""
+SPACES = (
+    "choice", "grid_search", "lograndint", "loguniform", "qlograndint", "qloguniform", "qrandint", "qrandn",
+    "quniform", "randint", "randn", "uniform",
+)  # fmt: skip
+"""The search spaces of Ray Tune that a setting may be sampled from."""
+RESERVED = {
+    "env": "the first argument",
+    "seed": "--seed",
+    "num_env_runners": "--num-env-runners",
+    "num_envs_per_env_runner": "--num-envs-per-runner",
+    "num_learners": "--num-learners",
+    "num_gpus_per_learner": "--gpus",
+    "evaluation_interval": "--evaluate-every",
+    "callbacks_class": "envoi.integrations.rllib.configure in Python",
+    "rl_module_spec": "--module",
+    "policies": "--policies",
+    "train_batch_size": "train_batch_size_per_learner, times the learners",
+}
+"""The options that set what `--set` does not, by setting."""
+_SHORT = {"model": "model_config", "lambda": "lambda_", "input": "input_"}
+_CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
+_REALS = {"gpus": 0, "stop_minutes": 1e-9, "stop_return": float("-inf")}
+_WHOLES = {
+    "samples": 1,
+    "num_env_runners": 0,
+    "num_envs_per_runner": 1,
+    "seed": 0,
+    "num_learners": 0,
+    "evaluate_every": 1,
+    "stop_steps": 1,
+}
+"""The least values of the settings that are numbers."""
 
 
 @dataclass(frozen=True)
@@ -120,13 +160,15 @@ class Settings:
         check_way(self.policies)
         check_runner(self.runner)
         if isinstance(self.policies, Mapping):
-            own = {name: list(agents) for name, agents in self.policies.items()}
-            object.__setattr__(self, "policies", own)
+            self._replace(policies={name: list(agents) for name, agents in self.policies.items()})
         if self.stop_return is None and self.stop_steps is None and self.stop_minutes is None:
             self._replace(stop_steps=DEFAULT_STOP_STEPS)
-        self._check_ranges()
+        self._check_numbers()
+        EnvOptions.of(self)
+        if self.exact:
+            check_exact(self.algo)
         if self.module is not None:
-            check_reference(self.module)
+            _check_reference(self.module)
         for tracker in self.track:
             _check_known("tracker", tracker, TRACKERS)
         self._replace(set=read_overrides(self.set))
@@ -140,6 +182,21 @@ class Settings:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    def _check_numbers(self) -> None:
+        for name, least in (_WHOLES | _REALS).items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            kind, wanted = (int, "a whole number") if name in _WHOLES else (int | float, "a number")
+            if kind is int and isinstance(value, float) and value.is_integer():  # such as 1e5
+                value = int(value)
+                self._replace(**{name: value})
+            if isinstance(value, bool) or not isinstance(value, kind):
+                raise envoi.EnvoiError(f"{name}: expected {wanted}, got {value!r}")
+            if value < least:
+                must = "be positive" if 0 < least < 1 else f"be at least {least:g}"
+                raise envoi.EnvoiError(f"{name} must {must}, got {value}")
+
     def _check_scheduler(self, name: str) -> None:
         _check_known("scheduler", name, SCHEDULERS)
         space = "--set 'lr=loguniform(1e-5,1e-3)'"
@@ -148,46 +205,16 @@ class Settings:
                 f"--scheduler {name} compares trials, and this job has one; give --samples, and a search space such as "
                 f"{space}"
             )
-        if name == "pbt":
-            if not self.spaces:
-                raise envoi.EnvoiError(f"--scheduler pbt changes settings; give a search space such as {space}")
-            for setting in self.spaces:
-                if "." in setting or setting in ("num_envs_per_env_runner", "gym_env_vectorize_mode"):
-                    raise envoi.EnvoiError(
-                        f"--scheduler pbt cannot change {setting} while training, as the checkpoints of the trials "
-                        "would no longer fit one another; use --scheduler asha, or give it one value"
-                    )
-
-    def _check_ranges(self) -> None:
-        leasts: dict[str, float] = {"samples": 1, "num_env_runners": 0, "num_envs_per_runner": 1, "seed": 0, "gpus": 0}
-        leasts |= {
-            "num_learners": 0,
-            "evaluate_every": 1,
-            "stop_steps": 1,
-            "stop_minutes": 1e-9,
-            "stop_return": float("-inf"),
-        }
-        for name, least in leasts.items():
-            value = getattr(self, name)
-            if value is None:
-                continue
-            wanted = "a number" if name in ("gpus", "stop_minutes", "stop_return") else "a whole number"
-            if isinstance(value, float) and value.is_integer() and wanted == "a whole number":  # such as 1e5
-                value = int(value)
-                self._replace(**{name: value})
-            if isinstance(value, bool) or not isinstance(value, (int, float) if wanted == "a number" else int):
-                raise envoi.EnvoiError(f"{name}: expected {wanted}, got {value!r}")
-            if value < least:
-                must = "be positive" if 0 < least < 1 else f"be at least {least:g}"
-                raise envoi.EnvoiError(f"{name} must {must}, got {value}")
-        EnvOptions.of(self)
-        if self.exact:
-            check_exact(self.algo)
-
-    @property
-    def env_options(self) -> EnvOptions:
-        """The options of the env."""
-        return EnvOptions.of(self)
+        if name != "pbt":
+            return
+        if not self.spaces:
+            raise envoi.EnvoiError(f"--scheduler pbt changes settings; give a search space such as {space}")
+        for setting in self.spaces:
+            if "." in setting or setting in ("num_envs_per_env_runner", "gym_env_vectorize_mode"):
+                raise envoi.EnvoiError(
+                    f"--scheduler pbt cannot change {setting} while training, as the checkpoints of the trials "
+                    "would no longer fit one another; use --scheduler asha, or give it one value"
+                )
 
     def env_of(self, overrides: Mapping[str, Any]) -> str:
         """Returns the env's name with the arguments that overrides such as `env_config.size` give it."""
@@ -240,19 +267,19 @@ class Settings:
             envoi.EnvoiError: Another setting would change.
         """
         stops = {"stop_return", "stop_steps", "stop_minutes"}
-        free = stops | {"address", "num_env_runners", "runner", "evaluate_every", "gpus", "track"}
-        free |= {"check_specs", "on_env_error", "max_env_restarts", "step_timeout"}
+        free = {*stops, "address", "num_env_runners", "runner", "evaluate_every", "gpus", "track", "check_specs"}
+        free |= {"on_env_error", "max_env_restarts", "step_timeout"}
         changes = dict(changes)
         if "algo" in changes:
             changes["algo"] = find(changes["algo"]).name
-        if "set" in changes:
-            for name, value in read_overrides(changes["set"]).items():
-                if name not in self.set or self.set[name] != value:
-                    raise _fixed(name, self.set.get(name, "its default"), value)
-            del changes["set"]
-        for name, value in changes.items():
-            if name not in free and value != getattr(self, name):
-                raise _fixed(name, getattr(self, name), value)
+        fixed = {name: (getattr(self, name), value) for name, value in changes.items() if name not in {*free, "set"}}
+        for name, value in read_overrides(changes.pop("set", {})).items():
+            fixed[name] = self.set.get(name, "its default"), value
+        for name, (before, after) in fixed.items():
+            if after != before:
+                raise envoi.EnvoiError(
+                    f"--resume cannot change {name} from {before} to {after}; start a new run in another folder instead"
+                )
         if stops & changes.keys():
             changes = dict.fromkeys(stops) | changes
         return replace(self, **changes)
@@ -273,14 +300,10 @@ def split_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 def _upgrade(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings of a run of envoi 0.2, which had those of RLlib under `set`; the trials keep its samples."""
     fixed = read_overrides({name: one for name, one in values["set"].items() if not is_space(one)})
-    trials = [
-        {
-            "index": index,
-            "seed": row["seed"],
-            "overrides": fixed | read_overrides({k: v for k, v in row.items() if k != "seed"}),
-        }
-        for index, row in enumerate(values.get("trials", ()))
-    ]
+    trials: list[dict[str, Any]] = []
+    for index, row in enumerate(values.get("trials", ())):
+        sampled = read_overrides({name: value for name, value in row.items() if name != "seed"})
+        trials.append({"index": index, "seed": row["seed"], "overrides": fixed | sampled})
     kept = {name: one for name, one in values.items() if name not in ("set", "lr", "scheduler")}
     return {**kept, **fixed, "trials": trials}
 
@@ -303,20 +326,14 @@ def read_config_file(path: Path) -> dict[str, Any]:
     return split_settings(values or {})
 
 
-def _check_known(kind: str, name: str, known: Mapping[str, Any] | tuple[str, ...]) -> None:
+def _check_known(kind: str, name: str, known: Collection[str]) -> None:
     if name not in known:
         near = nearest(name, known)
         listing = f" There are: {', '.join(known)}" if near.endswith("?") else ""
         raise UnknownName(f"no {kind} is called {name!r}; {near}{listing}")
 
 
-def _fixed(name: str, before: object, after: object) -> envoi.EnvoiError:
-    return envoi.EnvoiError(
-        f"--resume cannot change {name} from {before} to {after}; start a new run in another folder instead"
-    )
-
-
-def check_reference(reference: str) -> None:
+def _check_reference(reference: str) -> None:
     """Checks that `python:module:Class` names a module that can be found, without importing it."""
     scheme, _, rest = reference.partition(":")
     name, _, attribute = rest.partition(":")
@@ -328,3 +345,193 @@ def check_reference(reference: str) -> None:
         found = False
     if not found:
         raise envoi.EnvoiError(f"--module {reference}: no module is called {name!r}; is it in this folder?")
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
+    """Reads `name=value` assignments."""
+    values: dict[str, str] = {}
+    for assignment in assignments:
+        name, equals, value = (part.strip() for part in assignment.partition("="))
+        if not equals or not name or not value:
+            raise envoi.EnvoiError(f"--set takes NAME=VALUE, such as --set gamma=0.98; got {assignment!r}")
+        if name in values:
+            raise envoi.EnvoiError(f"--set {name} is given twice: {values[name]} and {value}")
+        values[name] = value
+    return values
+
+
+@cache
+def yaml_loader() -> Any:
+    """Returns PyYAML's safe loader that also reads 1e-4 as a number, as YAML 1.2 does."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    number = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][-+]?\d+)?")
+    Loader.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(rf"^(?:{number.pattern})$"), list("-+0123456789.")
+    )
+    return Loader
+
+
+def parse_value(text: str) -> Any:
+    """Reads a value as YAML has it, where True, False and None are as in Python."""
+    import yaml
+
+    try:
+        value = yaml.load(text, Loader=yaml_loader())  # noqa: S506 (a safe loader)
+    except yaml.YAMLError as error:
+        raise envoi.EnvoiError(f"expected a value as in YAML, got {text}") from error
+    return None if value == "None" else value
+
+
+def is_space(value: Any) -> bool:
+    """Returns True if a value is the text of a search space."""
+    return isinstance(value, str) and _CALL.fullmatch(value) is not None
+
+
+def make_space(text: str) -> Any:
+    """Makes Ray Tune's search space from its text, such as `loguniform(1e-5,1e-3)`."""
+    call = _CALL.fullmatch(text)
+    name, inside = (call[1], call[2]) if call else (text, "")
+    if name not in SPACES:
+        raise UnknownName(f"Ray Tune has no search space {name!r}; {nearest(name, SPACES)}")
+    from ray import tune
+
+    try:
+        space = getattr(tune, name)(*parse_value(f"[{inside}]"))
+        if not isinstance(space, dict):  # a grid
+            space.sample()
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise envoi.EnvoiError(f"{text} is no search space of Ray Tune: {reason}") from error
+    return space
+
+
+def sample_trials(values: Mapping[str, Any], samples: int, seed: int) -> list[dict[str, Any]]:
+    """Returns the settings of each trial: each combination of the grids, so many times, the rest sampled by Tune."""
+    spaces = {name: _named(name, make_space, value) for name, value in values.items() if is_space(value)}
+    if not spaces:
+        return [dict(values)] * samples
+    import numpy as np
+    from ray.tune.search.variant_generator import generate_variants
+
+    return [
+        {**values, **{name: getattr(value, "item", lambda value=value: value)() for name, value in chosen.items()}}
+        for index in range(samples)
+        for _, chosen in generate_variants(spaces, random_state=np.random.default_rng([seed, index]))  # pyright: ignore[reportArgumentType]
+    ]
+
+
+def read_overrides(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Reads the texts among the values of settings, and refuses settings that have options of their own."""
+    read: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if name in ("env_config", "model_config", "model") and isinstance(value, Mapping):
+            flat |= {f"{name}.{entry}": one for entry, one in value.items()}
+        else:
+            flat[name] = value
+    for given, value in flat.items():
+        head, dot, inner = given.strip().partition(".")
+        name = _SHORT.get(head, head) + dot + inner
+        if name in RESERVED:
+            raise envoi.EnvoiError(f"{given} is not for --set; it is set by {RESERVED[name]}")
+        if name in read:
+            raise envoi.EnvoiError(f"{given} and {name} are the same setting; give one of them")
+        if is_space(value):
+            read[name] = value.strip()
+        else:
+            read[name] = _named(given, parse_value, value) if isinstance(value, str) else value
+    return read
+
+
+def _named(name: str, read: Any, value: Any) -> Any:
+    try:
+        return read(value)
+    except envoi.EnvoiError as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def config_key(name: str, config: Mapping[str, Any]) -> str:
+    """Returns the key of a setting in the dict that Tune has of a config."""
+    return next((key for key in (name, f"_{name}", name.rstrip("_")) if key in config), name)
+
+
+def apply_overrides(
+    config: AlgorithmConfig,
+    values: Mapping[str, Any],
+    algo: str,
+    *,
+    own_module: bool = False,
+    others: Iterable[str] = (),
+) -> None:
+    """Sets settings on a config by its own methods.
+
+    A dotted name changes one entry, and `lr` each of the rates that the algorithm has. `others` are further names that
+    an unknown one may mean.
+    """
+    methods = _methods(type(config))
+    for name, value in values.items():
+        head, dot, inner = name.partition(".")
+        if head not in methods:
+            raise UnknownName(f"{algo} has no setting {name!r}; {nearest(head, [*methods, *RESERVED, *others])}")
+        for one in find(algo).rates if name == "lr" else (head,):
+            before = getattr(config, one, None)
+            if dot:
+                held = dict(before) if isinstance(before, Mapping) else {}
+                own = {**_networks(), **held} if head == "model_config" and not own_module else held
+                if inner not in own and (own is not held or near_misses(inner, map(str, own))):
+                    raise UnknownName(f"{head} has no entry {inner!r}; {nearest(inner, map(str, own))}")
+                given = _merge(held, inner.split("."), _fit(name, value, own.get(inner)))
+            else:
+                given = _fit(name, value, before)
+            try:
+                getattr(config, methods[one])(**{one: given})
+            except Exception as error:
+                reason = " ".join(str(error).split())
+                raise envoi.EnvoiError(f"{name}: RLlib refuses {value!r}: {reason}") from error
+
+
+@cache
+def _methods(kind: type) -> dict[str, str]:
+    """Returns the methods of a config's class by the settings that they take."""
+    from ray.rllib.utils.from_config import NotProvided
+
+    return {
+        name: method
+        for owner in kind.__mro__
+        for method, function in vars(owner).items()
+        if isfunction(function) and not method.startswith("_")
+        for name, parameter in signature(function).parameters.items()
+        if parameter.default is NotProvided and not name.startswith("_")
+    }
+
+
+@cache
+def _networks() -> dict[str, Any]:
+    """Returns the settings of RLlib's default networks with their defaults."""
+    from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+    return asdict(DefaultModelConfig())
+
+
+def _merge(whole: Mapping[str, Any], path: list[str], value: Any) -> dict[str, Any]:
+    key, *rest = path
+    return {**whole, key: _merge(whole.get(key) or {}, rest, value) if rest else value}
+
+
+def _fit(name: str, value: Any, before: Any) -> Any:
+    """Returns a value in the kind of the one before, which RLlib checks only once it trains, if at all."""
+    if isinstance(before, int) and isinstance(value, float) and not isinstance(before, bool) and value.is_integer():
+        return int(value)  # such as 1e5
+    kinds = dict.fromkeys((int, float), "a number") | dict.fromkeys((list, tuple), "a list")
+    kinds |= {bool: "true or false", dict: "a mapping"}
+    wanted, got = kinds.get(type(before)), kinds.get(type(value), "a word")
+    schedule = (wanted == "a number" and got == "a list") or (
+        isinstance(before, list) and got == "a number" and all(isinstance(one, list | tuple) for one in before)
+    )
+    if wanted in (None, got) or value is None or value == "auto" or schedule:
+        return value
+    raise envoi.EnvoiError(f"{name}: expected {wanted}, such as RLlib's {before!r}, got {value!r}")

@@ -18,10 +18,8 @@ from .algorithms import check_actions
 from .damaged_files import ADVICE, damaged
 from .job_process import Interruption, redirected, variables_set
 from .multi_agent.grouping import Grouping, group_spaces
-from .overrides import apply_overrides
-from .run_folder import RunFolder
-from .settings import TRACKERS, Settings
-from .trial_state import Observer, TrialState, best_trial
+from .run_folder import Observer, RunFolder, TrialState, best_trial
+from .settings import TRACKERS, Settings, apply_overrides
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,10 @@ from envoi.errors import nearest
 from ..errors import describe, missing_rllib
 from .algorithms import find
 from .damaged_files import reading
-from .exact_resume import HASH_SEED
+from .env_options import EnvOptions
 from .job_process import Interruption, variables_set
-from .overrides import apply_overrides, config_key, make_space
-from .run_folder import RunFolder
-from .settings import DEFAULT_STOP_STEPS, TRACKERS, Settings, Trial
-from .trial_state import Observer, TrialState
+from .run_folder import Observer, RunFolder, TrialState
+from .settings import DEFAULT_STOP_STEPS, TRACKERS, Settings, Trial, apply_overrides, config_key, make_space
 
 if TYPE_CHECKING:
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -44,6 +42,7 @@ try:
     from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, PopulationBasedTraining, TrialScheduler
 
     from .algorithm_config import configure, load_algorithm
+    from .exact_resume import HASH_SEED
     from .faults import failure as records
     from .recorder import Recorder, root_cause
     from .registration import env_of_config, register_first_lane
@@ -124,7 +123,7 @@ def _shared_config(
     settings: Settings, folder: RunFolder, states: Mapping[int, TrialState], todo: list[Trial]
 ) -> AlgorithmConfig:
     """Returns the config that all trials have in common, without what `settings.set` gives."""
-    options = asdict(settings.env_options)
+    options = asdict(EnvOptions.of(settings))
     if settings.module is not None and options["action_masks"] == "auto":
         options["action_masks"] = False  # a module of the user's own sees masks if they ask for these
     config = configure(

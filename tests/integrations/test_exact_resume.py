@@ -23,7 +23,7 @@ from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 
-from envoi.integrations.rllib.exact_resume.checkpoint import FILE
+from envoi.integrations.rllib.exact_resume import FILE
 
 pytestmark = [
     pytest.mark.usefixtures("ray_session"),

@@ -6,8 +6,7 @@ import pytest
 
 import envoi
 from envoi.integrations.rllib import RunFolder, Settings
-from envoi.integrations.rllib.run_folder import COLUMNS
-from envoi.integrations.rllib.trial_state import TrialState
+from envoi.integrations.rllib.run_folder import COLUMNS, TrialState
 
 SWEPT = {"lr": "loguniform(1e-5,1e-3)", "clip_param": "grid_search([0.1,0.2])", "gamma": 0.98}
 

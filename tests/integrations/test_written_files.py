@@ -13,8 +13,7 @@ import envoi
 from envoi.integrations.rllib import RunFolder
 from envoi.integrations.rllib.faults.driver_watch import DriverWatch
 from envoi.integrations.rllib.faults.results import Progress, has_learned, name_unwritable
-from envoi.integrations.rllib.run_folder import COLUMNS
-from envoi.integrations.rllib.trial_state import TrialState
+from envoi.integrations.rllib.run_folder import COLUMNS, TrialState
 
 
 def full(*_, **__):
@@ -28,7 +27,7 @@ def test_progress_that_cannot_be_written_is_named(tmp_path, monkeypatch):
         run.append_progress(dict.fromkeys(COLUMNS))
 
 
-def test_state_that_cannot_be_written_is_named_and_the_old_one_stays(tmp_path, monkeypatch):
+def test_state_that_cannot_be_written_stays(tmp_path, monkeypatch):
     run = RunFolder(tmp_path)
     run.write_state({0: TrialState(iteration=1)})
     before = run.state.read_text()
@@ -36,6 +35,7 @@ def test_state_that_cannot_be_written_is_named_and_the_old_one_stays(tmp_path, m
     with pytest.raises(envoi.EnvoiError, match=r"state\.json cannot be written: No space left on device"):
         run.write_state({0: TrialState(iteration=2)})
     assert run.state.read_text() == before
+    assert list(tmp_path.iterdir()) == [run.state]
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ import envoi
 
 from ...rllib.algorithms import ALGORITHMS, find
 from ...rllib.multi_agent.grouping import WAYS
-from ...rllib.overrides import parse_assignments
 from ...rllib.run_folder import FolderTaken, RunFolder
-from ...rllib.settings import DEFAULT_STOP_STEPS, SCHEDULERS, TRACKERS, Settings, read_config_file
+from ...rllib.settings import DEFAULT_STOP_STEPS, SCHEDULERS, TRACKERS, Settings, parse_assignments, read_config_file
 from ...rllib.training import Job
 from ..app import Command, command
 from ..option_types import ENV_EXAMPLES, Debug, completion, env_argument, flag, one_of, real, whole

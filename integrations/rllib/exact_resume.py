@@ -1,4 +1,10 @@
-"""Adds the exact state to the checkpoints of an RLlib algorithm, and restores it."""
+"""Checkpoints from which training continues bit for bit as if it had not stopped.
+
+RLlib's own checkpoints hold weights, optimizers and connectors. A resumed run therefore starts new episodes with new
+random numbers, and coefficients that RLlib adapts, such as PPO's KL coefficient, start again from their settings. An
+exact checkpoint holds the rest too: a snapshot of every env, the episodes under way, the connectors of each env runner,
+the replay buffer, adapted coefficients, and all random streams.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +31,32 @@ from ray.rllib.utils.schedules.scheduler import Scheduler
 import envoi
 from envoi.adapters.shared.introspection import Content
 
-from ..callbacks import EnvoiCallbacks
-from ..damaged_files import writing
-from ..faults.results import ADVICE
-from . import HASH_SEED, check_exact
+from .algorithms import check_exact
+from .callbacks import EnvoiCallbacks
+from .damaged_files import writing
+from .faults.results import ADVICE
 
-_ray: Any = cloudpickle  # type checkers do not see its functions
-
+HASH_SEED = "PYTHONHASHSEED"
+"""The variable of the environment that fixes the order of sets of strings, in which RLlib goes through agents."""
 FILE = "exact_state.pkl"
 """The file of a checkpoint that holds its exact state, or the reason why it has none."""
+SAMPLING = (
+    "num_env_steps_sampled_lifetime",
+    "_cached_to_module",
+    "_done_episodes_for_metrics",
+    "_needs_initial_reset",
+    "_ongoing_episodes",
+    "_ongoing_episodes_for_metrics",
+    "_shared_data",
+    "_weights_seq_no",
+)
+"""Attributes of RLlib's env runners that change while they sample; runners with more list them in `sampling_state`."""
+_UNORDERED = (
+    f"RLlib goes through agents in the order of sets, which differs between processes; set {HASH_SEED}=0 in the "
+    "environment before Ray starts"
+)
 
+_ray: Any = cloudpickle  # type checkers do not see its functions
 _log = logging.getLogger(__name__)
 
 
@@ -162,19 +184,6 @@ def _index(worker: Any) -> int:
     return getattr(worker, "worker_index", 0)
 
 
-SAMPLING = (
-    "num_env_steps_sampled_lifetime",
-    "_cached_to_module",
-    "_done_episodes_for_metrics",
-    "_needs_initial_reset",
-    "_ongoing_episodes",
-    "_ongoing_episodes_for_metrics",
-    "_shared_data",
-    "_weights_seq_no",
-)
-"""Attributes of RLlib's env runners that change while they sample; runners with more list them in `sampling_state`."""
-
-
 @dataclass(frozen=True)
 class RunnerState:
     """The state of an env runner."""
@@ -185,12 +194,6 @@ class RunnerState:
     refusal: str = ""
 
 
-_UNORDERED = (
-    f"RLlib goes through agents in the order of sets, which differs between processes; set {HASH_SEED}=0 in the "
-    "environment before Ray starts"
-)
-
-
 def runner_state(runner: Any) -> RunnerState:
     """Returns the state of an env runner."""
     if runner.env is None:  # of a driver whose remote runners step the envs
@@ -199,7 +202,8 @@ def runner_state(runner: Any) -> RunnerState:
         return RunnerState(runner.worker_index, refusal=_UNORDERED)
     try:
         envs = Content(layers_of(runner.env))
-        held = {name: getattr(runner, name) for name in _names(runner) if hasattr(runner, name)}
+        names = (*SAMPLING, *getattr(runner, "sampling_state", ()))
+        held = {name: getattr(runner, name) for name in names if hasattr(runner, name)}
         connectors = runner._env_to_module.get_state(), runner._module_to_env.get_state()
         # One pickle, so that an episode that two attributes hold stays one.
         rest = _ray.dumps((envs, held, connectors, runner.metrics.get_state(), random_streams()))
@@ -224,10 +228,6 @@ def set_runner_state(runner: Any, state: RunnerState) -> None:
     set_random_streams(streams)
 
 
-def _names(runner: Any) -> tuple[str, ...]:
-    return (*SAMPLING, *getattr(runner, "sampling_state", ()))
-
-
 def layers_of(env: Any) -> list[Any]:
     """Returns a vector env, its wrappers, and the envs of its lanes with theirs; each form copies its own core.
 
@@ -247,11 +247,16 @@ Adapted = dict[str, dict[Any, Any]]
 
 def learner_state(learner: Any) -> tuple[Adapted, tuple[Any, ...]]:
     """Returns what a learner has adapted, and the random streams."""
-    adapted = {
-        name: {module: value for module, held in values.items() if (value := _copy(held)) is not None}
-        for name, values in vars(learner).items()
-        if isinstance(values, defaultdict)
-    }
+    adapted: Adapted = {}
+    for name, values in vars(learner).items():
+        if isinstance(values, defaultdict):
+            adapted[name] = own = {}
+            for module, held in values.items():
+                value = _current(held)
+                if isinstance(value, torch.Tensor):
+                    own[module] = value.detach().clone()
+                elif isinstance(held, Number):  # the numbers of a schedule follow from the steps
+                    own[module] = held
     return adapted, random_streams()
 
 
@@ -269,19 +274,12 @@ def set_learner_state(learner: Any, state: tuple[Adapted, tuple[Any, ...]]) -> N
 
 
 def _current(held: Any) -> Any:
+    """Returns the current value of a schedule, and anything else as it is."""
     return held.get_current_value() if isinstance(held, Scheduler) else held
 
 
-def _copy(held: Any) -> Any:
-    """Returns a copy of a number or tensor, or of the current one of a schedule; None for anything else."""
-    value = _current(held)
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone()
-    return value if isinstance(value, Number) and value is held else None
-
-
 def random_streams() -> tuple[Any, ...]:
-    """Returns the states of the global generators of Python, numpy and torch (all its devices)."""
+    """Returns the states of the global generators of Python, numpy and torch."""
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     return random.getstate(), np.random.get_state(), torch.get_rng_state(), devices  # noqa: NPY002 - RLlib's stream
 
