@@ -4,84 +4,21 @@ from __future__ import annotations
 
 import copy
 import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from envoi import Env, EnvoiError, LossyConversion, MultiEnv, SpecError
-from envoi.adapters import from_env, load
+from envoi import Env, EnvoiError, MultiEnv
+from envoi.adapters import load
+from envoi.adapters.registry import home
 
 from ..errors import describe
-from .drivers import driver_for, framework_driver
+from .drivers import driver_for
 from .drivers.base import Driver
-from .observers import AgentObserver, MutationObserver, Observer, ValueObserver
-from .transitions import BetweenSteps, Collector, GlobalSeeds, Policy, Transition
-
-ROLLOUT_SECONDS = 4.0
-"""Most seconds of a rollout."""
-
-
-@dataclass(frozen=True)
-class Rollout:
-    """Whole episodes, of which the observers have seen every transition; most transitions are not kept.
-
-    Attributes:
-        driver: Plays the environment.
-        violations: The first violation of each requirement, as a sentence, by the requirement's key.
-        counts: Occurrences that requirements ask for, such as "ended agents", by name.
-        ends: The last transition of each episode that ended.
-        calls: Number of calls that succeeded.
-        error: The environment's error that stopped the rollout, and its place; None where none was raised.
-        seconds_per_call: Mean duration of a call.
-        longest: Most steps of an episode, ended or not.
-    """
-
-    driver: Driver
-    violations: Mapping[str, str]
-    counts: Mapping[str, int]
-    ends: Sequence[Transition]
-    calls: int
-    error: tuple[Exception, str] | None
-    seconds_per_call: float
-    longest: int
-
-
-def observed_rollout(driver: Driver, observers: Sequence[Observer], seed: int, episodes: int, limit: int) -> Rollout:
-    """Plays whole episodes, and shows each transition to the observers."""
-    collector = Collector(driver, seed)
-    ends: list[Transition] = []
-    error: tuple[Exception, str] | None = None
-    began, calls, longest = time.perf_counter(), 0, 0
-    while True:
-        try:
-            transition = collector.advance(limit)
-        except Exception as raised:
-            when = f"step {collector.step}" if collector.step else "the reset"
-            error = raised, f"{when} of episode {max(collector.episode, 1)}"
-            break
-        for observer in observers:
-            observer.observe(transition)
-        calls += 1
-        longest = max(longest, transition.step)
-        over = transition.reply.over
-        if over:
-            ends.append(transition)
-        if transition.episode >= episodes and (over or transition.step >= limit):
-            break
-        if time.perf_counter() - began > ROLLOUT_SECONDS:
-            break
-    violations: dict[str, str] = {}
-    counts: dict[str, int] = {}
-    for observer in observers:
-        observer.finish()
-        violations.update(observer.violations)
-        counts.update(observer.counts)
-    seconds = (time.perf_counter() - began) / max(calls, 1)
-    return Rollout(driver, violations, counts, ends, calls, error, seconds, longest)
-
+from .observers import Rollout
+from .transitions import Collector, Transition
 
 BATCH_ROLLOUT_STEPS = 200
 """Most steps between two resets of a batch in the observed rollout, as its lanes end and restart within."""
@@ -93,13 +30,7 @@ TRACE_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class Extent:
-    """The amount of play.
-
-    Attributes:
-        seed: The first seed.
-        episodes: Number of episodes, of which only the first has a seed.
-        steps: Most steps of an episode.
-    """
+    """The amount of play: the first seed, the episodes, of which only the first has a seed, and their most steps."""
 
     seed: int = 0
     episodes: int = 3
@@ -107,7 +38,14 @@ class Extent:
 
 
 class EnvUnderTest:
-    """An environment under check, by one API."""
+    """An environment under check, by one API.
+
+    Attributes:
+        name: Its name as a subject of results.
+        title: Its name in reports.
+        independent: True if each driver has a new environment.
+        origin: A name or function that another process can make the environment from; None where there is none.
+    """
 
     def __init__(
         self,
@@ -115,12 +53,35 @@ class EnvUnderTest:
         make: Callable[[], Driver],
         extent: Extent,
         independent: bool = True,
+        title: str = "",
         origin: Any = None,
-        first: Driver | None = None,
     ) -> None:
-        self.name, self._make, self.extent, self.independent, self.origin = name, make, extent, independent, origin
-        self._first = first
+        self.name, self._make, self.extent, self.independent = name, make, extent, independent
+        self.title, self.origin = title, origin
+        self._first: Driver | None = None
         self._only: Driver | None = None
+
+    @classmethod
+    def of(cls, given: Any, name: str, extent: Extent) -> EnvUnderTest:
+        """Returns an environment under check, from what a user gives, and makes its first instance."""
+        is_env = isinstance(given, (Env, MultiEnv)) or home(given) is not None
+        if isinstance(given, (str, type)) or (callable(given) and not is_env):
+            title = given if isinstance(given, str) else _name_of(given)
+            env = cls(name, lambda: new_driver(given), extent, True, title, given)
+        else:
+            driver, title = driver_for(given), str(given) if len(str(given)) <= 60 else type(given).__name__
+            try:
+                copy.deepcopy(given)
+                env = cls(name, lambda: driver_for(copy.deepcopy(given)), extent, True, title)
+            except Exception:
+                env = cls(name, lambda: driver, extent, False, title)
+        try:
+            env._first = env.new_driver()
+        except EnvoiError:
+            raise
+        except Exception as error:
+            raise EnvoiError(f"{title}: it could not be made: {describe(error)}") from error
+        return env
 
     def new_driver(self) -> Driver:
         """Returns a driver of a new environment, or of the only one."""
@@ -151,12 +112,9 @@ class EnvUnderTest:
     @cached_property
     def rollout(self) -> Rollout:
         """Whole episodes, with the findings of all observers."""
-        driver, extent = self.driver, self.extent
-        limit = min(extent.steps, BATCH_ROLLOUT_STEPS) if driver.kind == "batch" else extent.steps
-        observers: list[Observer] = [MutationObserver(driver), ValueObserver(driver)]
-        if driver.kind == "multi":
-            observers.append(AgentObserver(driver))
-        return observed_rollout(driver, observers, extent.seed, extent.episodes, limit)
+        extent = self.extent
+        limit = min(extent.steps, BATCH_ROLLOUT_STEPS) if self.driver.kind == "batch" else extent.steps
+        return Rollout(self.driver).play(extent.seed, extent.episodes, limit)
 
     @property
     def trace_limit(self) -> int:
@@ -165,18 +123,9 @@ class EnvUnderTest:
         affordable = TRACE_SECONDS / max(self.rollout.seconds_per_call, 1e-6) / self.extent.episodes
         return max(8, min(self.extent.steps, most, math.floor(affordable)))
 
-    def collector(
-        self,
-        driver: Driver,
-        seed: Any = None,
-        policy: Policy = "random",
-        action_seed: int = 0,
-        global_seeds: GlobalSeeds = GlobalSeeds(),  # noqa: B008 (a tuple)
-        between: BetweenSteps | None = None,
-    ) -> Collector:
-        """Returns a collector for a driver."""
-        first = self.extent.seed if seed is None else seed
-        return Collector(driver, first, policy, action_seed, global_seeds, between)
+    def collector(self, driver: Driver, seed: Any = None, **options: Any) -> Collector:
+        """Returns a collector for a driver, with the options of `Collector`."""
+        return Collector(driver, self.extent.seed if seed is None else seed, **options)
 
     def trace(self, driver: Driver | None = None, episodes: int | None = None, **options: Any) -> list[Transition]:
         """Collects the transitions of some episodes, for a comparison."""
@@ -184,7 +133,7 @@ class EnvUnderTest:
         if driver is not None:
             return self.collector(driver, **options).collect(count, self.trace_limit)
         with self.temporary_driver() as new:
-            return self.collector(new, **options).collect(count, self.trace_limit)
+            return self.trace(new, count, **options)
 
     @cached_property
     def reference(self) -> list[Transition]:
@@ -198,66 +147,11 @@ class EnvUnderTest:
                 driver.close()
 
 
-class EnvFactory(NamedTuple):
-    """Makes the environments under check.
-
-    Attributes:
-        name: Name of the environment in reports.
-        make: Makes a driver of an environment.
-        independent: True if `make` gives a new environment each time.
-        origin: A name or function that another process can make the environment from; None where there is none.
-    """
-
-    name: str
-    make: Callable[[], Driver]
-    independent: bool
-    origin: Any
-
-    def make_first(self) -> Driver:
-        """Makes the first environment, whose errors are bad input."""
-        try:
-            return self.make()
-        except EnvoiError:
-            raise
-        except Exception as error:
-            raise EnvoiError(f"{self.name}: it could not be made: {describe(error)}") from error
-
-
-def env_factory(given: Any) -> EnvFactory:
-    """Returns a factory of the environments to check."""
-    if isinstance(given, str):
-        return EnvFactory(given, lambda: new_driver(given), True, given)
-    if not is_env(given) and callable(given):
-        module, name = getattr(given, "__module__", ""), getattr(given, "__qualname__", type(given).__qualname__)
-        return EnvFactory(f"{module}.{name}" if module else name, lambda: new_driver(given), True, given)
-    driver = driver_for(given)
-    name = str(given) if len(str(given)) <= 60 else type(given).__name__
-    try:
-        copy.deepcopy(given)
-    except Exception:
-        return EnvFactory(name, lambda: driver, False, None)
-    return EnvFactory(name, lambda: driver_for(copy.deepcopy(given)), True, None)
-
-
 def new_driver(origin: Any) -> Driver:
     """Returns a driver of a new environment, made from a name or by a function."""
-    if isinstance(origin, str):
-        return driver_for(load(origin))
-    return driver_for(origin())
+    return driver_for(load(origin) if isinstance(origin, str) else origin())
 
 
-def is_env(thing: Any) -> bool:
-    """Returns True if an object is an environment of any framework, rather than a function that makes one."""
-    if isinstance(thing, type):
-        return False
-    if isinstance(thing, (Env, MultiEnv)):
-        return True
-    try:
-        if framework_driver(thing) is not None:
-            return True
-        from_env(thing)
-    except LossyConversion:
-        return True  # one with spaces that the core cannot express
-    except (SpecError, TypeError, AttributeError):
-        return False
-    return True
+def _name_of(function: Any) -> str:
+    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{module}.{name}" if module else name

@@ -1,16 +1,17 @@
-"""Observers: see every transition of a rollout, and keep the first violation of each requirement."""
+"""A rollout of whole episodes, and its observers, which keep the first violation of each requirement."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from envoi import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecError, validate
+from envoi import Array, Discrete, MultiBinary, MultiDiscrete, SpecError, validate
 from envoi.adapters.shared.arrival import incoming
 from envoi.protocol.multi_env import Agent
 from envoi.spec import SpecTree
@@ -19,21 +20,67 @@ from envoi.tree import is_branch, leaves, rebuild
 
 from .drivers.base import Driver
 from .drivers.core import CoreDriver
-from .transitions import Transition, values_differ
+from .transitions import Collector, Transition, values_differ
+
+ROLLOUT_SECONDS = 4.0
+"""Most seconds of a rollout."""
+
+Casting = Literal["same_kind", "unsafe"]
+
+
+@dataclass
+class Rollout:
+    """Whole episodes, of which the observers have seen every transition; most transitions are not kept."""
+
+    driver: Driver
+    violations: dict[str, str] = field(default_factory=dict[str, str])
+    """The first violation of each requirement, as a sentence, by the requirement's key."""
+    ends: list[Transition] = field(default_factory=list[Transition])
+    """The last transition of each episode that ended."""
+    ended_agents: int = 0
+    masks: int = 0
+    calls: int = 0
+    """The calls that succeeded."""
+    longest: int = 0
+    """Most steps of an episode, ended or not."""
+    seconds_per_call: float = 0.0
+    error: tuple[Exception, str] | None = None
+    """The environment's error that stopped the rollout, and its place."""
+
+    def play(self, seed: int, episodes: int, limit: int) -> Rollout:
+        """Plays whole episodes, and shows each transition to the observers."""
+        collector = Collector(self.driver, seed)
+        observers: list[Observer] = [MutationObserver(self), ValueObserver(self)]
+        if self.driver.kind == "multi":
+            observers.append(AgentObserver(self))
+        began = time.perf_counter()
+        while time.perf_counter() - began <= ROLLOUT_SECONDS:
+            try:
+                transition = collector.advance(limit)
+            except Exception as raised:
+                when = f"step {collector.step}" if collector.step else "the reset"
+                self.error = raised, f"{when} of episode {max(collector.episode, 1)}"
+                break
+            for observer in observers:
+                observer.observe(transition)
+            self.calls += 1
+            self.longest = max(self.longest, transition.step)
+            over = transition.reply.over
+            if over:
+                self.ends.append(transition)
+            if transition.episode >= episodes and (over or transition.step >= limit):
+                break
+        for observer in observers:
+            observer.finish()
+        self.seconds_per_call = (time.perf_counter() - began) / max(self.calls, 1)
+        return self
 
 
 class Observer(ABC):
-    """Sees every transition of a rollout, and keeps the first violation of each requirement.
+    """Sees every transition of a rollout, and keeps the first violation of each requirement."""
 
-    Attributes:
-        violations: The first violation of each requirement, as a sentence, by the requirement's key.
-        counts: Occurrences that requirements ask for, by name.
-    """
-
-    def __init__(self, driver: Driver) -> None:
-        self.driver = driver
-        self.violations: dict[str, str] = {}
-        self.counts: Counter[str] = Counter()
+    def __init__(self, rollout: Rollout) -> None:
+        self.rollout, self.driver = rollout, rollout.driver
 
     @abstractmethod
     def observe(self, transition: Transition) -> None:
@@ -44,19 +91,11 @@ class Observer(ABC):
 
     def report(self, key: str, reason: str, transition: Transition) -> None:
         """Keeps a violation, unless the requirement has one already."""
-        self.violations.setdefault(key, f"{reason} ({transition.where})")
-
-
-_ARRAYS = (Array, MultiDiscrete, MultiBinary)
+        self.rollout.violations.setdefault(key, f"{reason} ({transition.where})")
 
 
 class SpecViolation(NamedTuple):
-    """A violation of a spec.
-
-    Attributes:
-        key: Key of the requirement: "observation-in-spec", or "observation-dtype" where a cast would mend it.
-        reason: The violation as a sentence.
-    """
+    """A violation of a spec: "observation-in-spec", or "observation-dtype" where a cast would mend it."""
 
     key: str
     reason: str
@@ -64,52 +103,42 @@ class SpecViolation(NamedTuple):
 
 def spec_violation(spec: SpecTree, value: Any, path: str) -> SpecViolation | None:
     """Describes how an observation violates its spec; None where it is a value of the spec."""
-    converted = _in_spec_containers(spec, value)
+    reason = _violation(spec, value, path)
+    if reason is None:
+        return None
+    worse = _violation(spec, value, path, "unsafe")
+    return SpecViolation("observation-dtype", reason) if worse is None else SpecViolation("observation-in-spec", worse)
+
+
+def _violation(spec: SpecTree, value: Any, path: str, casting: Casting | None = None) -> str | None:
+    """Describes how a value violates its spec, after its numbers were cast to their dtypes where that is asked for."""
     try:
-        validate(spec, converted, path)
+        validate(spec, _converted(spec, value, casting), path)
     except SpecError as error:
-        try:
-            validate(spec, _cast(spec, converted), path)
-        except SpecError as other:
-            return SpecViolation("observation-in-spec", str(other))
-        return SpecViolation("observation-dtype", str(error))
+        return str(error)
     return None
 
 
-def _in_spec_containers(spec: SpecTree, value: Any) -> Any:
-    """Converts a value to the container types of its spec, which only the core distinguishes."""
-    if not isinstance(spec, Spec):
-        if isinstance(spec, dict) and isinstance(value, Mapping) and spec.keys() == value.keys():
-            return {key: _in_spec_containers(sub, value[key]) for key, sub in spec.items()}
-        if isinstance(spec, (list, tuple)) and isinstance(value, (list, tuple)) and len(spec) == len(value):
-            parts = [_in_spec_containers(sub, part) for sub, part in zip(spec, value, strict=True)]
-            return rebuild(spec, parts)
-        return value
-    if isinstance(spec, (*_ARRAYS, Discrete)):
-        return value
-    try:
-        return incoming(spec, True)(value)
-    except Exception:
-        return value
+def _converted(spec: SpecTree, value: Any, casting: Casting | None) -> Any:
+    """Converts a value to the container types of its spec, which only the core distinguishes, and perhaps its dtypes.
 
-
-def _cast(spec: SpecTree, value: Any) -> Any:
-    """Casts each number of a value to the dtype of its spec, where that is possible."""
+    A value that cannot be converted is returned as it is.
+    """
     if is_branch(spec):
-        if isinstance(spec, dict) and isinstance(value, dict) and spec.keys() == value.keys():
-            return {key: _cast(sub, value[key]) for key, sub in spec.items()}
+        if isinstance(spec, dict) and isinstance(value, Mapping) and spec.keys() == value.keys():
+            return {key: _converted(sub, value[key], casting) for key, sub in spec.items()}
         if not isinstance(spec, dict) and isinstance(value, (list, tuple)) and len(spec) == len(value):
-            return rebuild(spec, [_cast(sub, part) for sub, part in zip(spec, value, strict=True)])
-        return value
-    if not isinstance(spec, (*_ARRAYS, Discrete)):
+            return rebuild(spec, [_converted(sub, part, casting) for sub, part in zip(spec, value, strict=True)])
         return value
     try:
-        array = np.asarray(value)
-        if array.dtype.kind not in "biufc":
+        if not isinstance(spec, (Array, MultiDiscrete, MultiBinary, Discrete)):
+            return incoming(spec, True)(value)
+        array = np.asarray(value) if casting is not None else None
+        if array is None or array.dtype.kind not in "biufc" or not np.can_cast(array.dtype, spec.dtype, casting):
             return value
         with np.errstate(all="ignore"):
             return array.astype(spec.dtype)
-    except (TypeError, ValueError):
+    except Exception:
         return value
 
 
@@ -117,57 +146,40 @@ class ValueObserver(Observer):
     """Compares each value with its declared spec."""
 
     def observe(self, transition: Transition) -> None:
-        self._observe_observations(transition)
-        self._observe_rewards(transition)
-        self._observe_discounts(transition)
-        self._observe_flags(transition)
-        self._observe_infos(transition)
-
-    def _observe_observations(self, transition: Transition) -> None:
-        specs = self.driver.observation_specs
-        for agent, value in transition.reply.observations.items():
-            path = self.driver.label("observation", agent)
-            if agent not in specs:
+        reply, driver = transition.reply, self.driver
+        for agent, value in reply.observations.items():
+            path = driver.label("observation", agent)
+            if agent not in driver.observation_specs:
                 self.report("observation-in-spec", f"{path}: no spec is declared for it", transition)
                 continue
-            violation = spec_violation(specs[agent], value, path)
+            violation = spec_violation(driver.observation_specs[agent], value, path)
             if violation is not None:
                 self.report(violation.key, violation.reason, transition)
-
-    def _observe_rewards(self, transition: Transition) -> None:
-        reply, specs = transition.reply, self.driver.reward_specs
-        for agent, value in reply.rewards.items():
-            path = self.driver.label("reward", agent)
-            reason = _not_a_number(value, path)
-            if reason is not None:
-                self.report("reward-given", reason, transition)
-            elif agent in specs and agent not in reply.restarted:
-                reason = _number_violation(specs[agent], value, path)
-                if reason is not None:
-                    self.report("reward-in-spec", reason, transition)
-
-    def _observe_discounts(self, transition: Transition) -> None:
-        reply, specs = transition.reply, self.driver.discount_specs
-        for agent, value in reply.discounts.items():
-            if agent in specs and agent not in reply.restarted:
-                path = self.driver.label("discount", agent)
-                reason = _not_a_number(value, path) or _number_violation(specs[agent], value, path)
-                if reason is not None:
-                    self.report("discount-in-spec", reason, transition)
-
-    def _observe_flags(self, transition: Transition) -> None:
-        reply = transition.reply
+        self._observe_numbers(transition, "reward", "reward-given", reply.rewards, driver.reward_specs)
+        self._observe_numbers(transition, "discount", "discount-in-spec", reply.discounts, driver.discount_specs)
         for name, flags in (("terminated", reply.terminated), ("truncated", reply.truncated)):
             for agent, value in flags.items():
                 if not isinstance(value, (bool, np.bool_)):
-                    path = self.driver.label(name, agent)
-                    self.report("flags-are-bools", f"{path}: expected a bool, got {shown(value)}", transition)
-
-    def _observe_infos(self, transition: Transition) -> None:
-        for agent, info in transition.reply.infos.items():
+                    reason = f"{driver.label(name, agent)}: expected a bool, got {shown(value)}"
+                    self.report("flags-are-bools", reason, transition)
+        for agent, info in reply.infos.items():
             if not isinstance(info, dict):
-                path = self.driver.label("info", agent)
-                self.report("info-is-dict", f"{path}: expected a dict, got {shown(info)}", transition)
+                reason = f"{driver.label('info', agent)}: expected a dict, got {shown(info)}"
+                self.report("info-is-dict", reason, transition)
+
+    def _observe_numbers(
+        self, transition: Transition, name: str, given: str, values: Mapping[Agent, Any], specs: Mapping[Agent, Any]
+    ) -> None:
+        """Examines rewards or discounts; `given` is the key for those that are no numbers."""
+        for agent, value in values.items():
+            path = self.driver.label(name, agent)
+            reason = _not_a_number(value, path)
+            if reason is not None:
+                self.report(given, reason, transition)
+            elif agent in specs and agent not in transition.reply.restarted:
+                reason = _violation(specs[agent], value, path, "same_kind")  # Python numbers count as arrays here
+                if reason is not None:
+                    self.report(f"{name}-in-spec", reason, transition)
 
 
 def _not_a_number(value: Any, path: str) -> str | None:
@@ -183,24 +195,6 @@ def _not_a_number(value: Any, path: str) -> str | None:
             return f"{where}: expected a number, got {shown(leaf)}"
         if np.isnan(array).any():
             return f"{where}: nan"
-    return None
-
-
-def _number_violation(spec: SpecTree, value: Any, path: str) -> str | None:
-    """Describes how a reward or discount violates its spec, or None; Python numbers count as arrays there."""
-    if not isinstance(spec, Spec):
-        if isinstance(spec, dict) != isinstance(value, dict) or not is_branch(value) or len(spec) != len(value):
-            return f"{path}: expected a value of {spec!r}, got {shown(value)}"
-        keys = list(spec) if isinstance(spec, dict) else range(len(spec))
-        violations = (_number_violation(spec[key], value[key], f"{path}[{key!r}]") for key in keys)
-        return next((violation for violation in violations if violation is not None), None)
-    if isinstance(spec, Array) and not is_branch(value):
-        array = np.asarray(value)
-        value = array.astype(spec.dtype) if np.can_cast(array.dtype, spec.dtype, "same_kind") else array
-    try:
-        validate(spec, value, path)
-    except SpecError as error:
-        return str(error)
     return None
 
 
@@ -222,8 +216,8 @@ class _HeldValue:
 class MutationObserver(Observer):
     """Holds recent values, and compares each with its copy after every later call."""
 
-    def __init__(self, driver: Driver) -> None:
-        super().__init__(driver)
+    def __init__(self, rollout: Rollout) -> None:
+        super().__init__(rollout)
         self._recent: deque[_HeldValue] = deque()
         self._long_held: list[_HeldValue] = []
         self._infos: dict[int, tuple[Any, str]] = {}
@@ -232,7 +226,8 @@ class MutationObserver(Observer):
         for held in list(self._recent):
             if self._changed(held, transition.where):
                 self._recent.remove(held)
-        self._observe_info_identity(transition)
+        if self.driver.returns_infos and self.driver.fresh_infos:
+            self._observe_info_identity(transition)
         self._hold(transition)
 
     def finish(self) -> None:
@@ -240,8 +235,6 @@ class MutationObserver(Observer):
             self._changed(held, "a later call")
 
     def _observe_info_identity(self, transition: Transition) -> None:
-        if not (self.driver.returns_infos and self.driver.fresh_infos):
-            return
         for agent, info in transition.reply.infos.items():
             if isinstance(info, dict):
                 before = self._infos.get(id(info))
@@ -252,27 +245,22 @@ class MutationObserver(Observer):
                 self._infos[id(info)] = info, transition.where
 
     def _hold(self, transition: Transition) -> None:
-        reply, where, copies = transition.reply, transition.where, transition.reply_copy
-        label = self.driver.label
+        reply, copies, where, driver = transition.reply, transition.reply_copy, transition.where, self.driver
         held: list[_HeldValue] = []
-        if self.driver.kind == "multi" and isinstance(reply.observations, dict):
+        if driver.kind == "multi" and isinstance(reply.observations, dict):
             mapping = reply.observations, copies.observations
             held.append(_HeldValue("observation-stays", "observations", where, *mapping))
-        for agent, value in reply.observations.items():
-            if _is_mutable(value):
-                name = label("observation", agent)
-                held.append(_HeldValue("observation-stays", name, where, value, copies.observations[agent]))
-        if self.driver.returns_infos:
-            for agent, info in reply.infos.items():
-                held.append(_HeldValue("info-stays", label("info", agent), where, info, copies.infos[agent]))
-        for agent, value in transition.actions.items():
-            if _is_mutable(value):
-                name = label("action", agent)
-                action = _HeldValue("action-stays", name, where, value, transition.actions_copy[agent])
-                if not self._changed(action, where):
-                    held.append(action)
+        for name, values, copied in (
+            ("observation", reply.observations, copies.observations),
+            ("info", reply.infos if driver.returns_infos else {}, copies.infos),
+            ("action", transition.actions, transition.actions_copy),
+        ):
+            for agent, value in values.items():
+                if _is_mutable(value):
+                    held.append(_HeldValue(f"{name}-stays", driver.label(name, agent), where, value, copied[agent]))
+        held = [one for one in held if one.key != "action-stays" or not self._changed(one, where)]
         self._recent.extend(held)
-        while len(self._recent) > _RECENT_CALLS * max(1, 2 * len(self.driver.possible_agents)):
+        while len(self._recent) > _RECENT_CALLS * max(1, 2 * len(driver.possible_agents)):
             self._recent.popleft()
         if (transition.step == 0 or reply.over) and len(self._long_held) < _LONG_HELD:
             self._long_held.extend(held)
@@ -283,7 +271,7 @@ class MutationObserver(Observer):
         if difference is None:
             return False
         source = "the action passed in" if held.key == "action-stays" else "the value returned by"
-        self.violations.setdefault(held.key, f"{difference}: {source} {held.where} was changed by {when}")
+        self.rollout.violations.setdefault(held.key, f"{difference}: {source} {held.where} was changed by {when}")
         return True
 
 
@@ -292,9 +280,6 @@ def _is_mutable(value: Any) -> bool:
         return True
     return isinstance(value, (dict, list)) or (isinstance(value, tuple) and any(map(_is_mutable, value)))
 
-
-ENDED, MASKED = "ended agents", "action masks"
-"""Names of counts."""
 
 ZERO_SUM = "zero_sum"
 """Metadata key by which an environment declares that its rewards sum to 0."""
@@ -308,8 +293,8 @@ def declares_zero_sum(driver: Driver) -> bool:
 class AgentObserver(Observer):
     """Follows the agents through each episode."""
 
-    def __init__(self, driver: Driver) -> None:
-        super().__init__(driver)
+    def __init__(self, rollout: Rollout) -> None:
+        super().__init__(rollout)
         self._start_episode()
 
     def _start_episode(self) -> None:
@@ -321,14 +306,32 @@ class AgentObserver(Observer):
         if transition.step == 0:
             self._start_episode()
         self._observe_order(transition)
-        self._observe_ended_agents(transition)
-        if transition.step:
-            self._observe_completeness(transition)
-            self._observe_ends(transition)
-        self._observe_turn(transition)
         self._observe_masks(transition)
         self._observe_reward_sum(transition)
-        reply = transition.reply
+        reply, before, ended_before = transition.reply, self._before, self._ended
+        playing, seen, acting = {*reply.agents}, {*reply.observations}, {*reply.acting}
+        ended = set(filter(reply.ended, before))
+        found = [
+            ("ended-are-silent", ended_before & playing, "agents: {} ended before in this episode, and are back"),
+            ("ended-are-silent", ended & playing, "agents: {} have ended, and are still in play"),
+            ("final-observation", ended - seen, "observations: {} have ended, and have no final observation"),
+            ("agents-complete", {*before} - playing - ended, "agents: {} left without being terminated or truncated"),
+            ("agents-complete", acting - seen, "observations: no value for {}, which act next"),
+            ("turn", set() if acting else playing, "no agent acts, while {} are in play"),
+            ("turn", acting - playing, "it is the turn of {}, which are not in play"),
+        ]
+        names = ("observations", "rewards", "terminated", "truncated", "infos")
+        for name in names if self.driver.returns_infos else names[:-1]:
+            late = ended_before & {*getattr(reply, name)}
+            found.append(("ended-are-silent", late, f"{name}: still values for {{}}, which ended in an earlier step"))
+            if name != "observations":
+                missing = {*before} - {*getattr(reply, name)}
+                found.append(("agents-complete", missing, f"{name}: no value for {{}}, in play before this step"))
+        for key, agents, sentence in found:
+            if agents:
+                listed = [agent for agent in self.driver.possible_agents if agent in agents] or [*agents]
+                self.report(key, sentence.format(listed), transition)
+        self.rollout.ended_agents += len(ended)
         self._ended |= {agent for agent in (*reply.terminated, *reply.truncated) if reply.ended(agent)}
         self._before = reply.agents
 
@@ -345,59 +348,12 @@ class AgentObserver(Observer):
                 reason = f"{name}: {list(agents)}, while possible_agents has the order {list(possible)}"
                 self.report("agents-in-order", reason, transition)
 
-    def _observe_ended_agents(self, transition: Transition) -> None:
-        reply = transition.reply
-        back = [agent for agent in reply.agents if agent in self._ended]
-        if back:
-            reason = f"agents: {back} ended before in this episode, and are back"
-            self.report("ended-are-silent", reason, transition)
-        names = ("observations", "rewards", "terminated", "truncated", "infos")
-        for name in names if self.driver.returns_infos else names[:-1]:
-            late = [agent for agent in getattr(reply, name) if agent in self._ended]
-            if late:
-                reason = f"{name}: still values for {late}, which ended in an earlier step"
-                self.report("ended-are-silent", reason, transition)
-
-    def _observe_completeness(self, transition: Transition) -> None:
-        reply = transition.reply
-        names = ("rewards", "terminated", "truncated", "infos")
-        for name in names if self.driver.returns_infos else names[:-1]:
-            missing = [agent for agent in self._before if agent not in getattr(reply, name)]
-            if missing:
-                reason = f"{name}: no value for {missing}, in play before this step"
-                self.report("agents-complete", reason, transition)
-        gone = [agent for agent in self._before if agent not in reply.agents and not reply.ended(agent)]
-        if gone:
-            reason = f"agents: {gone} left without being terminated or truncated"
-            self.report("agents-complete", reason, transition)
-
-    def _observe_ends(self, transition: Transition) -> None:
-        reply = transition.reply
-        for agent in filter(reply.ended, self._before):
-            self.counts[ENDED] += 1
-            if agent in reply.agents:
-                self.report("ended-are-silent", f"agents: {agent!r} has ended, and is still in play", transition)
-            if agent not in reply.observations:
-                reason = f"observations: {agent!r} has ended, and has no final observation"
-                self.report("final-observation", reason, transition)
-
-    def _observe_turn(self, transition: Transition) -> None:
-        reply = transition.reply
-        if reply.agents and not reply.acting:
-            self.report("turn", f"no agent acts, while {list(reply.agents)} are in play", transition)
-        absent = [agent for agent in reply.acting if agent not in reply.agents]
-        if absent:
-            self.report("turn", f"it is the turn of {absent}, which are not in play", transition)
-        blind = [agent for agent in reply.acting if agent not in reply.observations]
-        if blind:
-            self.report("agents-complete", f"observations: no value for {blind}, which act next", transition)
-
     def _observe_masks(self, transition: Transition) -> None:
         for agent in transition.reply.acting:
             mask, spec = self.driver.action_mask(agent, transition.reply), self.driver.action_specs.get(agent)
             if mask is None or not isinstance(spec, Discrete):
                 continue
-            self.counts[MASKED] += 1
+            self.rollout.masks += 1
             array = np.asarray(mask)
             path = self.driver.label("action mask", agent)
             if array.shape != (spec.n,):

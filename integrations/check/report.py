@@ -1,11 +1,15 @@
-"""The report of a check: a table of text, JSON, JUnit XML, and an HTML page."""
+"""The report of a check: text, JSON, JUnit XML, and one HTML page that links to no other file."""
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,12 +17,33 @@ from xml.etree import ElementTree
 from envoi.adapters import SCHEMES
 from envoi.atomic_write import write_atomically
 
-from .html_report import html_page
-from .requirement import LISTED, MARKS, RAN, Result, Status
+from .requirement import RAN, Result, Status
 from .requirements import THEMES
 
 ENV = "env"
 """The subject of results about the environment itself."""
+
+MARKS: dict[Status, str] = {
+    "passed": "✓",
+    "failed": "✗",
+    "remark": "!",
+    "skipped": "·",
+    "refused": "refused",
+    "narrowed": "narrowed",
+    "not installed": "not installed",
+}
+"""The mark of each status in a table; a cell is empty where a requirement does not concern a framework's form."""
+
+LEGEND = "✓ passed   ✗ failed   ! remark   · does not apply, or cannot be decided"
+
+LISTED: dict[Status, str] = {
+    "failed": "Failures",
+    "remark": "Remarks",
+    "refused": "Refused: a framework cannot express it",
+    "narrowed": "Narrowed: a framework expresses it less precisely",
+    "not installed": "Not installed",
+}
+"""The statuses whose reasons are listed beside the table, with the title of each list."""
 
 
 @dataclass(frozen=True)
@@ -100,19 +125,6 @@ class Report:
         for key in (key for key in self.keys if key in found):
             yield key, [by_place.get((key, column)) for column in self.columns]
 
-    def table(self) -> str:
-        """Returns the table as text: requirements in rows, the environment and the frameworks in columns."""
-        rows = [(key, [MARKS[one.status] if one else "" for one in found]) for key, found in self.rows()]
-        first = max([len(key) for key, _ in rows], default=0)
-        widths = [
-            max([len(column), *(len(cells[index]) for _, cells in rows)]) for index, column in enumerate(self.columns)
-        ]
-
-        def line(head: str, cells: list[str]) -> str:
-            return "  ".join([head.ljust(first), *(c.ljust(w) for c, w in zip(cells, widths, strict=True))]).rstrip()
-
-        return "\n".join([line("", list(self.columns)), *(line(key, cells) for key, cells in rows)])
-
     def command(self, subject: str = ENV) -> str:
         """Returns the command, or the call, that runs the checks of a subject again, with the same seeds.
 
@@ -141,6 +153,38 @@ class Report:
             listed = "\n".join(f"  {failure}\n      ({failure.sentence})" for failure in self.failures)
             again = dict.fromkeys(self.command(failure.subject) for failure in self.failures)
             raise AssertionError(f"{self.env}: {self.conclusion}\n{listed}\nagain: {'; '.join(again)}")
+
+    def table(self, width: int | None = None) -> str:
+        """Returns the table as text: requirements in rows, the environment and the frameworks in columns.
+
+        Args:
+            width: The most columns of a terminal. Where the table is wider, each row names the subjects of its marks.
+        """
+        # Long names on two lines, so that all columns are less wide.
+        heads = [name.replace("gymnasium_", "gymnasium ").replace("zoo_", "zoo ").split() for name in self.columns]
+        rows = [("", line) for line in zip_longest(*heads, fillvalue="")]
+        rows += [(key, tuple(MARKS[one.status] if one else "" for one in found)) for key, found in self.rows()]
+        first = max(len(key) for key, _ in rows)
+        widths = [max(map(len, column)) for column in zip(*(cells for _, cells in rows), strict=True)]
+        lines = [" ".join([key.ljust(first), *map(str.ljust, cells, widths)]).rstrip() for key, cells in rows]
+        if width is not None and max(map(len, lines)) > width:
+            lines = [_in_words(key.ljust(first), found, width) for key, found in self.rows()]
+        return "\n".join(lines)
+
+    def to_text(self, width: int = 100) -> str:
+        """Returns the report as text: the table, a line for each result with a reason, and the conclusion.
+
+        Args:
+            width: The most columns of the table.
+        """
+        forms = " and in its forms" if len(self.columns) > 1 else ""
+        listed = [f"{status}  {result}" for status in LISTED for result in self.having(status)]
+        again = dict.fromkeys(f"again  {self.command(failure.subject)}" for failure in self.failures)
+        head = f"{self.env}, played by its own API ({self.api}){forms}"
+        return "\n".join([head, self.table(width), LEGEND, *listed, *again, self.conclusion])
+
+    def __str__(self) -> str:
+        return self.to_text()
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the report as plain values for JSON."""
@@ -171,10 +215,10 @@ class Report:
         """
         root = ElementTree.Element("testsuites", name=f"envoi check {self.env}", time=f"{self.seconds:.3f}")
         _count(root, self.results)
-        for theme in THEMES:
-            results = [result for result in self.results if result.key in theme.keys]
+        for title, keys in THEMES.items():
+            results = [result for result in self.results if result.key in keys]
             if results:
-                suite = _count(ElementTree.SubElement(root, "testsuite", name=theme.title, errors="0"), results)
+                suite = _count(ElementTree.SubElement(root, "testsuite", name=title, errors="0"), results)
                 for result in results:
                     self._add_case(suite, result)
         ElementTree.indent(root, " ")
@@ -191,25 +235,31 @@ class Report:
         elif result.status != "passed":
             ElementTree.SubElement(case, "system-out").text = reason
 
-    def write_junit(self, path: str | Path) -> None:
-        """Writes the report as JUnit XML; the file is replaced as a whole."""
-        write_atomically(Path(path), self.to_junit())
-
     def to_html(self) -> str:
         """Returns the report as one self-contained HTML page."""
-        return html_page(self)
+        return _page(self)
 
     def write_json(self, path: str | Path) -> None:
         """Writes the report as JSON; the file is replaced as a whole."""
         write_atomically(Path(path), self.to_json())
 
+    def write_junit(self, path: str | Path) -> None:
+        """Writes the report as JUnit XML; the file is replaced as a whole."""
+        write_atomically(Path(path), self.to_junit())
+
     def write_html(self, path: str | Path) -> None:
         """Writes the report as an HTML page; the file is replaced as a whole."""
         write_atomically(Path(path), self.to_html())
 
-    def __str__(self) -> str:
-        listed = [f"{status}: {result}" for status in LISTED for result in self.having(status)]
-        return "\n".join([self.env, self.table(), *listed, self.conclusion])
+
+def _in_words(head: str, found: Sequence[Result | None], width: int) -> str:
+    """Returns a row of the table in words: its mark, or each of its marks with the subjects that have it."""
+    subjects: dict[Status, list[str]] = {}
+    for result in filter(None, found):
+        subjects.setdefault(result.status, []).append(result.subject)
+    marks = [f"{MARKS[one]} {' '.join(names)}" if len(subjects) > 1 else MARKS[one] for one, names in subjects.items()]
+    line, indent = f"{head} {', '.join(marks)}", " " * (len(head) + 1)
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _count(element: ElementTree.Element, results: Sequence[Result]) -> ElementTree.Element:
@@ -223,3 +273,94 @@ def _count(element: ElementTree.Element, results: Sequence[Result]) -> ElementTr
 def _plain(text: str) -> str:
     """Returns a text without the control characters that XML does not allow."""
     return "".join(letter if letter in "\n\t" or letter >= " " else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+# The HTML page.
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin: 2rem 0 .3rem; } .quiet { opacity: .65; }
+code { font: .9em ui-monospace, monospace; } code.again { user-select: all; } .wide { overflow-x: auto; }
+table { border-collapse: collapse; } th, td { padding: .25rem .4rem; border-bottom: 1px solid #8884; }
+tbody th { text-align: left; font-weight: normal; } td { text-align: center; }
+body:has(#only:checked) .fine { display: none; }
+.passed { color: #2a9347; } .failed { color: #fff; background: #c0262d; } .remark, .narrowed { color: #a66b00; }
+""".strip()
+
+_FILTER = '<p><label><input type="checkbox" id="only"> show failures only</label></p>'
+
+
+def _page(report: Report) -> str:
+    state = "passed" if report.passed else "failed"
+    played = (
+        f"played by its own API ({report.api}): {report.episodes} episodes of at most {report.steps:,} steps, "
+        f"with the seeds after {report.seed}, in {report.seconds:.1f} s"
+    )
+    lines = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(report.env)}: {escape(report.conclusion)}</title>",
+        f"<style>{_STYLE}</style></head><body>",
+        f"<h1>{escape(report.env)}</h1>",
+        f'<p class="state"><span class="{state}">&nbsp;{state}&nbsp;</span> {escape(report.conclusion)}</p>',
+        f'<p class="quiet">{escape(played)}</p>',
+    ]
+    for status, title in LISTED.items():
+        if found := report.having(status):
+            lines.append(f"<h2>{escape(title)}</h2><ul>{''.join(_item(report, one) for one in found)}</ul>")
+    lines.append(f'<h2>All checks</h2>{"" if report.passed else _FILTER}<p class="quiet">{escape(LEGEND)}</p>')
+    lines += _themes(report)
+    for result in (result for result in report.results if result.notes):
+        warned = "".join(f"<li>{escape(note)}</li>" for note in result.notes)
+        lines.append(f"<h2>Warnings of <code>{escape(result.key)}</code></h2><ul>{warned}</ul>")
+    return "\n".join([*lines, "</body></html>"]) + "\n"
+
+
+def _item(report: Report, result: Result) -> str:
+    where = "" if result.subject == ENV else f"{escape(result.subject)}, "
+    again = ""
+    if result.status == "failed":
+        command = escape(report.command(result.subject))
+        again = f'<br>repeat it, with the same seeds: <code class="again">{command}</code>'
+    return (
+        f"<li><b>{where}<code>{escape(result.key)}</code></b>: {_prose(result.reason)}"
+        f'<br><span class="quiet">{_prose(result.sentence)}</span>{again}</li>'
+    )
+
+
+def _prose(text: str) -> str:
+    """Returns a sentence as HTML, with its names in backticks as code."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
+
+
+def _themes(report: Report) -> Iterator[str]:
+    """Yields the table of each theme: its requirements, on all subjects."""
+    heads = "".join(f"<th>{escape(column).replace('_', '_<wbr>')}</th>" for column in report.columns)
+    for title, keys in THEMES.items():
+        rows = [(key, found) for key, found in report.rows() if key in keys]
+        if not rows:
+            continue
+        fine = " fine" if all(_is_fine(found) for _, found in rows) else ""
+        yield f'<section class="theme{fine}"><h2>{escape(title)}</h2>'
+        yield f'<div class="wide"><table><thead><tr><th></th>{heads}</tr></thead><tbody>'
+        for key, found in rows:
+            given = next(filter(None, found))
+            numbers = ", ".join(map(str, given.contract))
+            sentence = _prose(given.sentence) + (f" (fidelity requirement {numbers})" if numbers else "")
+            kind, cells = ' class="fine"' if _is_fine(found) else "", "".join(map(_cell, found))
+            yield f"<tr{kind}><th><code>{key}</code><br>"
+            yield f'<span class="quiet">{sentence}</span></th>{cells}</tr>'
+        yield "</tbody></table></div></section>"
+
+
+def _is_fine(found: list[Result | None]) -> bool:
+    return not any(result is not None and result.status == "failed" for result in found)
+
+
+def _cell(result: Result | None) -> str:
+    if result is None:
+        return "<td></td>"
+    kind, title = result.status.partition(" ")[0], escape(result.reason or result.status, quote=True)
+    return f'<td class="{kind}" title="{title}">{escape(MARKS[result.status])}</td>'

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .drivers.base import Kind
 
 if TYPE_CHECKING:
-    from .env_under_test import EnvUnderTest, Rollout
+    from .env_under_test import EnvUnderTest
+    from .observers import Rollout
 
 Status = Literal["passed", "failed", "remark", "refused", "narrowed", "not installed", "skipped"]
 """The status of a check:
@@ -22,47 +24,28 @@ cannot be decided.
 RAN: tuple[Status, ...] = ("passed", "failed", "remark", "narrowed")
 """The statuses of checks that were run to a result."""
 
-LISTED: tuple[Status, ...] = ("failed", "remark", "refused", "narrowed", "not installed")
-"""The statuses whose reasons are listed below a table."""
-
-MARKS: dict[Status, str] = {
-    "passed": "✓",
-    "failed": "✗",
-    "remark": "!",
-    "skipped": "·",
-    "refused": "refused",
-    "narrowed": "narrowed",
-    "not installed": "not installed",
-}
-"""The mark of each status in a table; a cell is empty where a requirement does not concern a framework's form."""
-
-LEGEND = "✓ passed   ✗ failed   ! remark   · does not apply, or cannot be decided"
-
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a check: its status, and the reason in one sentence, empty where there is none to give."""
+    """The outcome of a check: its status, the reason in one sentence, if there is one, and a suite's warnings."""
 
     status: Status = "passed"
     reason: str = ""
+    notes: tuple[str, ...] = ()
 
 
 PASSED = Outcome()
+failed = partial(Outcome, "failed")
+"""The environment breaks the requirement."""
+remark = partial(Outcome, "remark")
+"""A finding that is worth knowing but no fault."""
+skipped = partial(Outcome, "skipped")
+"""The check does not apply, or cannot be decided."""
 
 
-def failed(reason: str) -> Outcome:
-    """Returns the outcome for an environment that breaks the requirement."""
-    return Outcome("failed", reason)
-
-
-def remark(reason: str) -> Outcome:
-    """Returns the outcome for a finding that is worth knowing but no fault."""
-    return Outcome("remark", reason)
-
-
-def skipped(reason: str) -> Outcome:
-    """Returns the outcome for a check that does not apply or cannot be decided."""
-    return Outcome("skipped", reason)
+def failed_if(difference: str | None, what: str) -> Outcome:
+    """Returns a failure that says what differs; passed where there is no difference."""
+    return PASSED if difference is None else failed(f"{what}: {difference}")
 
 
 Check: TypeAlias = "Callable[[EnvUnderTest], Outcome]"
@@ -76,7 +59,7 @@ class Requirement:
         key: Its short name, which stays the same from version to version.
         sentence: The requirement as a sentence.
         contract: Numbers of the rows of envoi's fidelity contract that it covers.
-        check: Decides whether an environment meets it.
+        check: Decides whether an environment, or a form of it, meets it.
         kinds: The kinds of environments that it applies to.
         needs: Keys of requirements that must be met before this one can be checked.
         unless: Keys of requirements whose failure this one would only repeat.
@@ -86,14 +69,14 @@ class Requirement:
     key: str
     sentence: str
     contract: tuple[int, ...]
-    check: Check
+    check: Callable[[Any], Outcome]
     kinds: tuple[Kind, ...] = ("single", "multi", "batch")
     needs: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     on_forms: bool = False
 
 
-def requirement(key: str, *contract: int, **settings: Any) -> Callable[[Check], Requirement]:
+def requirement(key: str, *contract: int, **settings: Any) -> Callable[[Callable[[Any], Outcome]], Requirement]:
     """Makes a requirement of the function that checks it, whose docstring begins with the sentence."""
     return lambda check: Requirement(key, (check.__doc__ or "").partition("\n")[0], contract, check, **settings)
 

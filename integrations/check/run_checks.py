@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from envoi import EnvoiError, LossyConversion
@@ -13,13 +12,13 @@ from envoi.adapters.registry import framework as framework_of
 
 from ..errors import describe
 from .drivers.base import NotAvailable
-from .env_under_test import EnvUnderTest, Extent, env_factory
+from .env_under_test import EnvUnderTest, Extent
 from .report import ENV, Report
-from .requirement import Outcome, Requirement, Result, Status, skipped
-from .requirements import REQUIREMENTS_OF
-from .requirements.forms import FORM_REQUIREMENTS, FormUnderTest
+from .requirement import Outcome, Requirement, Result, Status, failed, skipped
+from .requirements import REQUIREMENTS_OF, THEMES
+from .requirements.forms import FORM_REQUIREMENTS, FormUnderTest, constructs, trace_comes_back
+from .requirements.suites import SUITES, captured_output
 from .requirements.values import plays
-from .suites import SUITES, SuiteInput, captured_output, run_suite
 from .transitions import global_generators_restored
 
 REQUIREMENTS: tuple[Requirement, ...] = tuple(one for theme in REQUIREMENTS_OF.values() for one in theme)
@@ -70,24 +69,20 @@ def check_env(
             framework_of(name).load()
     extent = Extent(_at_least("seed", seed, 0) + 1, _at_least("episodes", episodes, 1), _at_least("steps", steps, 1))
     began = time.perf_counter()
-    show = progress or (lambda subject, key: None)
     with global_generators_restored(), captured_output():
-        factory = env_factory(env)
-        subject = EnvUnderTest(
-            ENV, factory.make, extent, factory.independent, factory.origin, first=factory.make_first()
-        )
+        subject = EnvUnderTest.of(env, ENV, extent)
+        checks = _Checks(subject, progress)
         try:
-            results = list(_check_env_itself(subject, show))
-            statuses: dict[str, Status] = {result.key: result.status for result in results}
+            checks.check_env_itself()
             for name in chosen:
-                results.extend(_check_form(name, subject, statuses, show))
+                checks.check_form(FormUnderTest(name, subject))
         finally:
             subject.close()
-        api = subject.driver.api
     columns = (ENV, *(name for name in TARGETS if name in chosen))
-    keys = (*(one.key for one in REQUIREMENTS), *FORM_REQUIREMENTS, *(suite.key for suite in SUITES))
+    keys = tuple(key for keys in THEMES.values() for key in keys)
     seconds = time.perf_counter() - began
-    return Report(factory.name, api, tuple(results), columns, keys, seed, episodes, steps, seconds)
+    results = tuple(checks.results)
+    return Report(subject.title, subject.driver.api, results, columns, keys, seed, episodes, steps, seconds)
 
 
 def _at_least(name: str, value: int, least: int) -> int:
@@ -96,108 +91,82 @@ def _at_least(name: str, value: int, least: int) -> int:
     return value
 
 
-def _check_env_itself(env: EnvUnderTest, show: Progress) -> Iterator[Result]:
-    statuses: dict[str, Status] = {}
-    for requirement in REQUIREMENTS:
-        if env.driver.kind in requirement.kinds:
-            show(env.name, requirement.key)
-            result = _check(requirement, env, statuses)
-            statuses[requirement.key] = result.status
-            yield result
+class _Checks:
+    """Checks an environment and its forms, and keeps the results in their order."""
+
+    def __init__(self, env: EnvUnderTest, progress: Progress | None) -> None:
+        self.results: list[Result] = []
+        self._env, self._progress = env, progress
+        self._statuses: dict[str, Status] = {}  # of the environment itself
+
+    def check_env_itself(self) -> None:
+        for requirement in REQUIREMENTS:
+            if self._env.driver.kind in requirement.kinds:
+                self._statuses[requirement.key] = self._check(ENV, requirement, self._env, self._statuses)
+
+    def check_form(self, form: FormUnderTest) -> None:
+        name, statuses = form.framework, self._statuses
+        if self._check(name, constructs, form, statuses) != "passed":
+            return
+        broken = next((key for key, status in statuses.items() if status == "failed"), "")
+        for requirement in FORM_REQUIREMENTS[1:]:
+            # The round trip repairs or refuses some values.
+            self._check(name, requirement, form, statuses, broken if requirement is trace_comes_back else "")
+        self._check_form_by_its_api(form, broken)
+        for suite in SUITES.get(name, ()):
+            self._check(name, suite, form, statuses)
+
+    def _check_form_by_its_api(self, form: FormUnderTest, broken: str) -> None:
+        """Checks the requirements that a form could break although the environment meets them."""
+        try:
+            env = form.as_env_under_test()
+            if env is None:
+                return
+            kind = env.driver.kind
+        except Exception as error:
+            if not broken:
+                self._add(form.framework, plays, failed(describe(error)))
+            return
+        statuses = dict(self._statuses)
+        try:
+            for requirement in (one for one in REQUIREMENTS if one.on_forms and kind in one.kinds):
+                # A violation by the environment itself is reported once; a form copies as well as its environment.
+                own = statuses.get(requirement.key)
+                if own == "failed" or (own == "remark" and requirement.key == "copies"):
+                    self._add(env.name, requirement, skipped("see env"))
+                    continue
+                excuse = broken if requirement is plays else ""  # the form refused a value
+                status = self._check(env.name, requirement, env, statuses, excuse)
+                statuses[requirement.key] = "failed" if requirement is plays and status == "skipped" else status
+        finally:
+            env.close()
+
+    def _check(
+        self, subject: str, requirement: Requirement, given: Any, statuses: Mapping[str, Status], excuse: str = ""
+    ) -> Status:
+        """Runs one check. A failure with an excuse, the key of another failure, is skipped."""
+        if self._progress is not None:
+            self._progress(subject, requirement.key)
+        blocking = [key for key in requirement.needs if statuses.get(key) not in ("passed", "remark")]
+        blocking += [key for key in requirement.unless if statuses.get(key) == "failed"]
+        outcome = skipped(f"see {blocking[0]}") if blocking else _outcome(requirement, given, statuses)
+        if outcome.status == "failed" and excuse:
+            outcome = skipped(f"see {excuse}")
+        return self._add(subject, requirement, outcome)
+
+    def _add(self, subject: str, requirement: Requirement, outcome: Outcome) -> Status:
+        key, sentence, contract = requirement.key, requirement.sentence, requirement.contract
+        self.results.append(Result(subject, key, outcome.status, outcome.reason, sentence, contract, outcome.notes))
+        return outcome.status
 
 
-def _check(requirement: Requirement, env: EnvUnderTest, statuses: Mapping[str, Status]) -> Result:
-    blocking = [key for key in requirement.needs if statuses.get(key) not in ("passed", "remark")]
-    blocking += [key for key in requirement.unless if statuses.get(key) == "failed"]
-    if blocking:
-        outcome = skipped(f"see {blocking[0]}")
-    else:
-        outcome = _outcome(lambda: requirement.check(env), statuses)
-    return _result(env.name, requirement.key, outcome, requirement.sentence, requirement.contract)
-
-
-def _outcome(check: Callable[[], Outcome], statuses: Mapping[str, Status]) -> Outcome:
+def _outcome(requirement: Requirement, given: Any, statuses: Mapping[str, Status]) -> Outcome:
     """Runs a check, and turns its errors into outcomes."""
     try:
-        return check()
+        return requirement.check(given)
     except NotAvailable:
         return skipped("its API has no such feature")
     except LossyConversion as error:
         return Outcome("refused", str(error))
     except Exception as error:
-        if statuses.get("plays") == "failed":
-            return skipped("see plays")
-        return Outcome("failed", describe(error))
-
-
-def _result(
-    subject: str, key: str, outcome: Outcome, sentence: str, contract: tuple[int, ...] = (), notes: Sequence[str] = ()
-) -> Result:
-    return Result(subject, key, outcome.status, outcome.reason, sentence, contract, tuple(notes))
-
-
-def _check_form(name: str, env: EnvUnderTest, statuses: Mapping[str, Status], show: Progress) -> Iterator[Result]:
-    form = FormUnderTest(name, env, statuses)
-
-    def result(key: str, check: Callable[[], Outcome]) -> Result:
-        show(name, key)
-        outcome = _outcome(check, statuses)
-        broken = [own for own, status in statuses.items() if status == "failed"]
-        if outcome.status == "failed" and key == "trace-comes-back" and broken:
-            outcome = skipped(f"see {broken[0]}")  # the round trip repairs or refuses some values
-        return _result(name, key, outcome, *FORM_REQUIREMENTS[key])
-
-    constructs = result("constructs", form.constructs)
-    yield constructs
-    if constructs.status != "passed":
-        return
-    yield result("loses-nothing", form.loses_nothing)
-    yield result("specs-come-back", form.specs_come_back)
-    yield result("trace-comes-back", form.trace_comes_back)
-    yield from _check_form_by_its_api(form, statuses, show)
-    yield from _run_suites(form, env, show)
-
-
-def _check_form_by_its_api(form: FormUnderTest, statuses: Mapping[str, Status], show: Progress) -> Iterator[Result]:
-    """Checks the requirements that a form could break although the environment meets them."""
-    broken = [key for key, status in statuses.items() if status == "failed"]
-    try:
-        env = form.as_env_under_test()
-        if env is None:
-            return
-        kind = env.driver.kind
-    except Exception as error:
-        if not broken:
-            yield _result(form.framework, "plays", Outcome("failed", describe(error)), plays.sentence)
-        return
-    form_statuses: dict[str, Status] = {}
-    try:
-        for requirement in REQUIREMENTS:
-            if not requirement.on_forms or kind not in requirement.kinds:
-                continue
-            show(env.name, requirement.key)
-            # A violation by the environment itself is reported once; a form copies as well as its environment.
-            own = statuses.get(requirement.key)
-            if own == "failed" or (own == "remark" and requirement.key == "copies"):
-                outcome = skipped("see env")
-                result = _result(env.name, requirement.key, outcome, requirement.sentence, requirement.contract)
-            else:
-                known: dict[str, Status] = {**statuses, **form_statuses, **dict.fromkeys(broken, "failed")}
-                result = _check(requirement, env, known)
-                if result.status == "failed" and result.key == "plays" and broken:
-                    result = replace(result, status="skipped", reason=f"see {broken[0]}")  # the form refused a value
-                    broken.append("plays")
-            form_statuses[requirement.key] = result.status
-            yield result
-    finally:
-        env.close()
-
-
-def _run_suites(form: FormUnderTest, env: EnvUnderTest, show: Progress) -> Iterator[Result]:
-    given = SuiteInput(form.make, lambda other: FormUnderTest(other, env, {}).make(), env)
-    for suite in SUITES:
-        if suite.framework != form.framework:
-            continue
-        show(form.framework, suite.key)
-        outcome, notes = run_suite(suite, given)
-        yield _result(form.framework, suite.key, outcome, f"{suite.name} reports no error.", (), notes)
+        return skipped("see plays") if statuses.get("plays") == "failed" else failed(describe(error))

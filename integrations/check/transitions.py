@@ -6,8 +6,8 @@ import copy
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,21 +20,14 @@ from .drivers.base import Driver, Reply
 
 @dataclass(frozen=True)
 class Transition:
-    """One reset or step.
-
-    Attributes:
-        episode: Number of the episode, from 1.
-        step: Number of the step, from 1; 0 for the reset.
-        actions: The very actions that were passed, by agent; empty for a reset.
-        actions_copy: Copies of them from before the call.
-        reply: The very reply of the environment.
-        reply_copy: A copy of it, which later calls cannot change.
-    """
+    """One reset (step 0) or step, counted from 1, with copies that later calls cannot change."""
 
     episode: int
     step: int
     actions: Mapping[Agent, Any]
+    """The very actions that were passed, by agent; empty for a reset."""
     actions_copy: Mapping[Agent, Any]
+    """Copies of them from before the call."""
     reply: Reply
     reply_copy: Reply
 
@@ -49,12 +42,8 @@ class Transition:
 def copy_reply(reply: Reply) -> Reply:
     """Returns a copy of a reply that later calls cannot change."""
     names = ("observations", "infos", "rewards", "terminated", "truncated", "discounts")
-    return Reply(
-        **{name: {agent: copy_value(value) for agent, value in getattr(reply, name).items()} for name in names},
-        agents=tuple(reply.agents),
-        acting=tuple(reply.acting),
-        restarted=reply.restarted,
-    )
+    values = {name: {agent: copy_value(value) for agent, value in getattr(reply, name).items()} for name in names}
+    return replace(reply, **values)
 
 
 _IMMUTABLE = (bool, int, float, str, bytes, type(None), np.generic)
@@ -75,14 +64,6 @@ def copy_value(value: Any) -> Any:
 
 
 Policy = Literal["random", "same"]
-BetweenSteps = Callable[[Driver], None]
-
-
-class GlobalSeeds(NamedTuple):
-    """Seeds of the process-wide generators, to which the number of the call is added."""
-
-    numpy: int = 0
-    python: int = 0
 
 
 @contextmanager
@@ -97,7 +78,11 @@ def global_generators_restored() -> Iterator[None]:
 
 
 class Collector:
-    """Plays a driver with random actions, episode after episode, and returns transitions."""
+    """Plays a driver with random actions, episode after episode, and returns transitions.
+
+    `global_seeds` are those of `random` and `np.random`, to which the number of the call is added; `between` is called
+    before each step.
+    """
 
     def __init__(
         self,
@@ -105,8 +90,8 @@ class Collector:
         seed: Any,
         policy: Policy = "random",
         action_seed: int = 0,
-        global_seeds: GlobalSeeds = GlobalSeeds(),  # noqa: B008 (a tuple)
-        between: BetweenSteps | None = None,
+        global_seeds: tuple[int, int] = (0, 0),
+        between: Callable[[Driver], None] | None = None,
     ) -> None:
         self.driver, self.seed, self.policy, self.action_seed = driver, seed, policy, action_seed
         self.global_seeds, self.between = global_seeds, between
@@ -147,18 +132,18 @@ class Collector:
 
     def seed_global_generators(self) -> None:
         """Seeds the process-wide generators with the number of the last call."""
-        random.seed(self.global_seeds.python * 1_000_003 + self.calls)
-        np.random.seed((self.global_seeds.numpy * 1_000_003 + self.calls) % 2**32)  # noqa: NPY002
+        python, numpy = (seed * 1_000_003 + self.calls for seed in self.global_seeds)
+        random.seed(python)
+        np.random.seed(numpy % 2**32)  # noqa: NPY002
 
     def _choose_actions(self, reply: Reply) -> dict[Any, Any]:
         rng = self._rng if self.policy == "random" else np.random.default_rng(self.action_seed)
-        driver = self.driver
-        return {
-            agent: driver.encode_action(
-                agent, _random_action(driver.action_specs[agent], driver.action_mask(agent, reply), rng)
-            )
-            for agent in reply.acting
-        }
+        actions: dict[Any, Any] = {}
+        for agent in reply.acting:
+            mask = self.driver.action_mask(agent, reply)
+            action = _random_action(self.driver.action_specs[agent], mask, rng)
+            actions[agent] = self.driver.encode_action(agent, action)
+        return actions
 
 
 def _random_action(spec: SpecTree, mask: Any, rng: np.random.Generator) -> Any:
@@ -194,17 +179,12 @@ def _replies_differ(one: Reply, other: Reply, driver: Driver, infos: bool) -> st
             if driver.kind == "single":
                 return "the episode ends in one and continues in the other"
             return f"{name}: {list(a)} against {list(b)}"
-    parts = (
-        ("observation", one.observations, other.observations),
-        ("reward", one.rewards, other.rewards),
-        ("terminated", one.terminated, other.terminated),
-        ("truncated", one.truncated, other.truncated),
-        ("discount", one.discounts, other.discounts),
-        # Of the infos only the masks, as the actions depend on them.
-        ("action mask", _masks(one), _masks(other)),
-    )
-    differences = (_mappings_differ(name, a, b, driver) for name, a, b in parts)
-    return next((difference for difference in differences if difference is not None), None)
+    for name in ("observations", "rewards", "terminated", "truncated", "discounts"):
+        difference = _mappings_differ(name.removesuffix("s"), getattr(one, name), getattr(other, name), driver)
+        if difference is not None:
+            return difference
+    # Of the infos only the masks, as the actions depend on them.
+    return _mappings_differ("action mask", _masks(one), _masks(other), driver)
 
 
 def _masks(reply: Reply) -> dict[Any, Any]:
@@ -238,10 +218,9 @@ def values_differ(one: Any, other: Any, path: str = "", tolerance: float = 0.0) 
         parts = ((f"{path}[{index}]", a, b) for index, (a, b) in enumerate(zip(one, other, strict=True)))
     elif _is_number(one) and _is_number(other):
         return _arrays_differ(one, other, path, tolerance)
-    elif isinstance(one, (str, bytes, type(None))) or isinstance(other, (str, bytes, type(None))):
-        return None if type(one) is type(other) and one == other else f"{path}: {_short(one)} against {_short(other)}"
     else:
-        return None if type(one) is type(other) else f"{path}: {_short(one)} against {_short(other)}"
+        same = type(one) is type(other) and (one == other or not isinstance(one, (str, bytes)))
+        return None if same else f"{path}: {short(repr(one))} against {short(repr(other))}"
     differences = (values_differ(a, b, where, tolerance) for where, a, b in parts)
     return next((difference for difference in differences if difference is not None), None)
 
@@ -271,10 +250,10 @@ def _arrays_differ(one: Any, other: Any, path: str, tolerance: float) -> str | N
         return None
     at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
     index = "".join(f"[{int(i)}]" for i in at)
-    return f"{path}{index}: {_short(a[at])} against {_short(b[at])}"
+    return f"{path}{index}: {short(str(a[at]))} against {short(str(b[at]))}"
 
 
-def _short(value: Any) -> str:
-    text = str(value) if isinstance(value, np.generic) else repr(value)
+def short(text: str, most: int = 40) -> str:
+    """Returns a text as one line, cut where it is long."""
     text = " ".join(text.split())
-    return text if len(text) <= 40 else text[:37] + "…"
+    return text if len(text) <= most else text[: most - 3] + "…"

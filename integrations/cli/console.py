@@ -17,6 +17,8 @@ from rich.text import Text
 
 PATIENCE = 2.0
 """Seconds before a command shows its progress."""
+PLAIN_SECONDS = 5.0
+"""Fewest seconds between two lines of progress without a terminal."""
 
 
 def output_console() -> Console:
@@ -51,14 +53,26 @@ class Spinning:
 
 
 @contextmanager
-def working() -> Iterator[Callable[[str], None]]:
-    """Provides a function that shows, after two seconds, what a command is doing: a status on a terminal's stderr."""
-    console = Console(file=sys.stderr, highlight=False)
-    began, spinning = time.monotonic(), Spinning(console)
+def working(*, plain: bool = False) -> Iterator[Callable[[str], None]]:
+    """Provides a function that shows on stderr, after two seconds, what a command is doing.
+
+    A terminal has a status; elsewhere there is nothing, or with `plain` a line every few seconds.
+    """
+    # The stderr of this moment, which may be redirected later.
+    console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    began = last = time.monotonic()
+    spinning = Spinning(console)
 
     def show(text: str) -> None:
-        if console.is_terminal and time.monotonic() - began >= PATIENCE:
-            spinning.show(f"{text} … {time.monotonic() - began:.0f} s")
+        nonlocal last
+        now = time.monotonic()
+        if now - began < PATIENCE:
+            return
+        if console.is_terminal:
+            spinning.show(f"{text} … {now - began:.0f} s")
+        elif plain and (last == began or now - last >= PLAIN_SECONDS):
+            last = now
+            console.print(Text(f"{text} … {now - began:.0f} s"))
 
     try:
         yield show

@@ -499,21 +499,13 @@ def test_completion_offers_frameworks_that_are_not_in_the_list_yet():
 
 def test_a_report_in_a_narrow_terminal_keeps_its_words():
     from envoi.integrations.check import check_env
-    from envoi.integrations.cli.commands.check import print_report
 
     report = check_env("envoi:pursuit", frameworks=["dm_env", "pettingzoo"], episodes=1, steps=20)
-    out = io.StringIO()
-    print_report(report, Console(file=out, width=30))
-    lines = out.getvalue().splitlines()
-    assert "…" not in "".join(lines[:20])
-    assert "plays               ✓" in [line.rstrip() for line in lines]
-    wide = io.StringIO()
-    print_report(report, Console(file=wide, width=100))
-    assert "dm_env" in wide.getvalue().splitlines()[1]
-    alone = check_env(Catch, frameworks=[], episodes=1, steps=20)
-    narrow = io.StringIO()
-    print_report(alone, Console(file=narrow, width=40))
-    assert "and in its forms" not in narrow.getvalue()
+    lines = report.to_text(30).splitlines()
+    assert "plays               ✓" in lines
+    assert max(map(len, report.table(30).splitlines())) <= 30
+    assert "dm_env" in report.to_text(100).splitlines()[1]
+    assert "and in its forms" not in check_env(Catch, frameworks=[], episodes=1, steps=20).to_text()
 
 
 def test_runs_in_a_narrow_terminal_keep_their_names(capsys, monkeypatch, tmp_path):

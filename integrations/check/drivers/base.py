@@ -34,31 +34,26 @@ class NotAvailable(EnvoiError):
     """An API or environment lacks a feature, so there is nothing to check."""
 
 
+def _no_values() -> Mapping[Agent, Any]:
+    return {}
+
+
 @dataclass(frozen=True)
 class Reply:
-    """The reply of an environment to one call: a reset, or a step.
-
-    Attributes:
-        observations: Observation by agent.
-        infos: Info by agent.
-        agents: The agents in play now; empty where the episode is over.
-        acting: The agents that act next.
-        rewards: Reward by agent; empty for a reset, as are the following mappings.
-        terminated: Termination flag by agent.
-        truncated: Truncation flag by agent.
-        discounts: Discount by agent, where the API has discounts.
-        restarted: Lanes of a batch that were reset in this step instead of acting.
-    """
+    """The reply of an environment to one call, a reset or a step: values by agent."""
 
     observations: Mapping[Agent, Any]
     infos: Mapping[Agent, Any]
     agents: tuple[Agent, ...]
+    """The agents in play now; empty where the episode is over."""
     acting: tuple[Agent, ...]
-    rewards: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
-    terminated: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
-    truncated: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
-    discounts: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
+    """The agents that act next."""
+    rewards: Mapping[Agent, Any] = field(default_factory=_no_values)
+    terminated: Mapping[Agent, Any] = field(default_factory=_no_values)
+    truncated: Mapping[Agent, Any] = field(default_factory=_no_values)
+    discounts: Mapping[Agent, Any] = field(default_factory=_no_values)
     restarted: frozenset[Agent] = frozenset()
+    """Lanes of a batch that were reset in this step instead of acting."""
 
     @property
     def over(self) -> bool:
@@ -71,16 +66,7 @@ class Reply:
 
 
 class Driver(ABC):
-    """Plays one environment by its own API.
-
-    Attributes:
-        env: The environment.
-        possible_agents: Every agent that may ever be in play.
-        observation_specs: Declared observation spec by agent.
-        action_specs: Declared action spec by agent.
-        reward_specs: Reward spec by agent.
-        discount_specs: Discount spec by agent; empty where the API has no discounts.
-    """
+    """Plays one environment by its own API; specs are those that it declares, by agent."""
 
     api: ClassVar[str]
     kind: ClassVar[Kind] = "single"
@@ -91,6 +77,7 @@ class Driver(ABC):
     takes_options: ClassVar[bool] = True
     restarts_itself: ClassVar[bool] = False
     """True if the API requires a step before a reset, or after the end, to start an episode."""
+    spaces: ClassVar[tuple[str, str]] = ("observation_space", "action_space")
 
     possible_agents: tuple[Agent, ...] = (SINGLE,)
 
@@ -99,8 +86,8 @@ class Driver(ABC):
         self.observation_specs: Mapping[Agent, SpecTree] = {}
         self.action_specs: Mapping[Agent, SpecTree] = {}
         self.reward_specs: Mapping[Agent, SpecTree] = {}
-        self.discount_specs: Mapping[Agent, SpecTree] = {}
-        self._encoders: dict[Agent, Callable[[Any], Any] | None] = {}
+        self.discount_specs: Mapping[Agent, SpecTree] = {}  # empty where the API has no discounts
+        self._encoders: Mapping[Agent, Callable[[Any], Any] | None] = {}
 
     @abstractmethod
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
@@ -162,12 +149,12 @@ class Driver(ABC):
         """The environment's metadata."""
         return getattr(self.env, "metadata", None)
 
-    @abstractmethod
-    def spaces(self) -> dict[str, Callable[[], Any]]:
-        """Returns a getter for each space or spec, by its name; a getter called twice gives equal spaces."""
+    def read_spaces(self) -> dict[str, Any]:
+        """Returns each space or spec, by its name."""
+        return {name: getattr(self.env, name) for name in self.spaces}
 
     def same_space(self, one: Any, other: Any) -> bool:
-        """Returns True if two results of one getter of `spaces` are the same space, as the API requires."""
+        """Returns True if two readings of one space are the same, as the API requires."""
         return one is other
 
     @property
@@ -204,6 +191,21 @@ class Driver(ABC):
             yield layer
             inner = [vars(layer).get(name) for name in ("env", "_env", "aec_env", "par_env", "_environment", "core")]
             layer = next((one for one in inner if one is not None), None) if hasattr(layer, "__dict__") else None
+
+
+def single_reset(observation: Any, info: Any) -> Reply:
+    """Returns the reply to a reset of an environment of one agent."""
+    return Reply({SINGLE: observation}, {SINGLE: info}, (SINGLE,), (SINGLE,))
+
+
+def single_step(
+    observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any, discount: Any = None
+) -> Reply:
+    """Returns the reply to a step of an environment of one agent."""
+    left = () if is_set(terminated) or is_set(truncated) else (SINGLE,)
+    flags = {SINGLE: terminated}, {SINGLE: truncated}
+    discounts = {} if discount is None else {SINGLE: discount}
+    return Reply({SINGLE: observation}, {SINGLE: info}, left, left, {SINGLE: reward}, *flags, discounts)
 
 
 def unpack(reply: Any, count: int, call: str) -> tuple[Any, ...]:

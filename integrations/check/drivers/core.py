@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -12,13 +12,14 @@ from envoi.lane_values import lane, stack
 from envoi.protocol.multi_env import Agent
 from envoi.spec import SpecTree
 
-from .base import SINGLE, BadReply, Driver, Reply, is_set, unpack
+from .base import SINGLE, BadReply, Driver, Reply, single_reset, single_step, unpack
 
 
 class CoreDriver(Driver):
     """Plays an `envoi.Env`."""
 
     api = "envoi"
+    spaces = ("observation_spec", "action_spec")
     env: Env
 
     def __init__(self, env: Env) -> None:
@@ -28,24 +29,17 @@ class CoreDriver(Driver):
 
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
         observation, info = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
-        return Reply({SINGLE: observation}, {SINGLE: info}, (SINGLE,), (SINGLE,))
+        return single_reset(observation, info)
 
     def step(self, actions: Mapping[Agent, Any]) -> Reply:
         observation, reward, terminated, truncated, discount, info = unpack(self.env.step(actions[SINGLE]), 6, "step")
-        left = () if is_set(terminated) or is_set(truncated) else (SINGLE,)
-        return Reply(
-            {SINGLE: observation}, {SINGLE: info}, left, left, {SINGLE: reward}, {SINGLE: terminated},
-            {SINGLE: truncated}, {SINGLE: discount},
-        )  # fmt: skip
+        return single_step(observation, reward, terminated, truncated, info, discount)
 
     def sample_actions(self) -> None:
         self.env.sample_action()
 
     def inspect(self) -> None:
         self._read_available(lambda: self.env.observation, lambda: self.env.state, self.render)
-
-    def spaces(self) -> dict[str, Callable[[], Any]]:
-        return {name: lambda name=name: getattr(self.env, name) for name in ("observation_spec", "action_spec")}
 
 
 class MultiDriver(CoreDriver):
@@ -82,11 +76,7 @@ class MultiDriver(CoreDriver):
 
 
 class BatchDriver(CoreDriver):
-    """Plays a batch; lanes that have ended are restarted in the next step.
-
-    Attributes:
-        ended: Mask of the lanes that the last step ended, of shape (n,).
-    """
+    """Plays a batch; lanes that have ended (`ended`, a mask) are restarted in the next step."""
 
     kind = "batch"
     env: BatchEnv  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -108,11 +98,11 @@ class BatchDriver(CoreDriver):
         return Reply(by_lane, self._infos(infos), self.possible_agents, self.possible_agents)
 
     def step(self, actions: Mapping[Agent, Any]) -> Reply:
-        restarted = frozenset(np.flatnonzero(self.ended).tolist())
-        if not self.restarts_in_step and restarted:
+        restart, restarted = None, frozenset[Agent]()
+        if self.restarts_in_step:
+            restart, restarted = self.ended, frozenset(np.flatnonzero(self.ended).tolist())
+        elif self.ended.any():
             self.env.reset(mask=self.ended)
-        restart = self.ended if self.restarts_in_step else None
-        restarted = restarted if self.restarts_in_step else frozenset()
         reply = unpack(self.env.step(self._stacked(actions), restart=restart), 6, "step")
         observations, rewards, terminated, truncated, discounts, infos = reply
         n = self.env.batch_size
@@ -126,8 +116,8 @@ class BatchDriver(CoreDriver):
             self.possible_agents,
             self.possible_agents,
             self.split(self.env.reward_spec, rewards, "reward"),
-            {index: terminated[index] for index in self.possible_agents},
-            {index: truncated[index] for index in self.possible_agents},
+            dict(enumerate(terminated)),
+            dict(enumerate(truncated)),
             self.split(self.env.discount_spec, discounts, "discount"),
             restarted,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,6 +25,7 @@ class DmEnvDriver(Driver):
     returns_infos = False
     takes_options = False
     restarts_itself = True
+    spaces = ("observation_spec", "action_spec")
 
     def __init__(self, env: Any, importer: FromDmEnv | None = None) -> None:
         from envoi.adapters.dm_env import FromDmEnv
@@ -56,10 +57,8 @@ class DmEnvDriver(Driver):
         last = step_type.last()
         terminated = last and discount is not None and not np.any(np.asarray(discount))
         left = () if last else (SINGLE,)
-        return Reply(
-            {SINGLE: observation}, {}, left, left, {SINGLE: reward}, {SINGLE: terminated},
-            {SINGLE: last and not terminated}, {SINGLE: discount},
-        )  # fmt: skip
+        flags = {SINGLE: terminated}, {SINGLE: last and not terminated}
+        return Reply({SINGLE: observation}, {}, left, left, {SINGLE: reward}, *flags, {SINGLE: discount})
 
     def step_starts_episode(self, action: Any) -> bool:
         return _unpack_time_step(self.env.step(action), "step")[0].first()
@@ -72,8 +71,8 @@ class DmEnvDriver(Driver):
             raise NotAvailable
         return super().render()
 
-    def spaces(self) -> dict[str, Callable[[], Any]]:
-        return {name: getattr(self.env, name) for name in ("observation_spec", "action_spec")}
+    def read_spaces(self) -> dict[str, Any]:
+        return {name: getattr(self.env, name)() for name in self.spaces}
 
     def same_space(self, one: Any, other: Any) -> bool:
         from envoi.adapters.dm_env import from_spec

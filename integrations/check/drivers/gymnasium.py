@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from envoi import Array
 from envoi.protocol.multi_env import Agent
 
-from .base import SINGLE, BadReply, Driver, NotAvailable, Reply, is_set, unpack
+from .base import SINGLE, BadReply, Driver, NotAvailable, Reply, single_reset, single_step, unpack
 
 REWARD = Array((), "float64", name="reward")
 """The reward spec of an API that declares none."""
@@ -33,21 +33,14 @@ class GymnasiumDriver(Driver):
 
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
         observation, info = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
-        return Reply({SINGLE: observation}, {SINGLE: info}, (SINGLE,), (SINGLE,))
+        return single_reset(observation, info)
 
     def step(self, actions: Mapping[Agent, Any]) -> Reply:
         observation, reward, terminated, truncated, info = unpack(self.env.step(actions[SINGLE]), 5, "step")
-        left = () if is_set(terminated) or is_set(truncated) else (SINGLE,)
-        return Reply(
-            {SINGLE: observation}, {SINGLE: info}, left, left, {SINGLE: reward}, {SINGLE: terminated},
-            {SINGLE: truncated},
-        )  # fmt: skip
+        return single_step(observation, reward, terminated, truncated, info)
 
     def sample_actions(self) -> None:
         self.env.action_space.sample()
-
-    def spaces(self) -> dict[str, Callable[[], Any]]:
-        return {name: lambda name=name: getattr(self.env, name) for name in ("observation_space", "action_space")}
 
 
 class _PettingZooDriver(Driver):
@@ -58,13 +51,9 @@ class _PettingZooDriver(Driver):
 
         super().__init__(env)
         self.possible_agents = tuple(env.possible_agents)
-        self.observation_specs = {
-            agent: from_space(env.observation_space(agent), f"observation_space({agent!r})")
-            for agent in self.possible_agents
-        }
-        self.action_specs = {
-            agent: from_space(env.action_space(agent), f"action_space({agent!r})") for agent in self.possible_agents
-        }
+        agents = self.possible_agents
+        self.observation_specs = {a: from_space(env.observation_space(a), f"observation_space({a!r})") for a in agents}
+        self.action_specs = {a: from_space(env.action_space(a), f"action_space({a!r})") for a in agents}
         self.reward_specs = dict.fromkeys(self.possible_agents, REWARD)
         self._encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_specs.items()}
 
@@ -72,11 +61,10 @@ class _PettingZooDriver(Driver):
         for agent in self.possible_agents:
             self.env.action_space(agent).sample()
 
-    def spaces(self) -> dict[str, Callable[[], Any]]:
-        names = ("observation_space", "action_space")
+    def read_spaces(self) -> dict[str, Any]:
         return {
-            f"{name}({agent!r})": lambda name=name, agent=agent: getattr(self.env, name)(agent)
-            for name in names
+            f"{name}({agent!r})": getattr(self.env, name)(agent)
+            for name in self.spaces
             for agent in self.possible_agents
         }
 

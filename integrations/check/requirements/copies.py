@@ -15,8 +15,8 @@ from envoi import batch as make_batch
 from ..drivers.base import SINGLE
 from ..drivers.core import BatchDriver, CoreDriver, core_driver
 from ..env_under_test import EnvUnderTest
-from ..requirement import PASSED, Outcome, failed, remark, requirement, skipped
-from ..transitions import Transition, copy_reply, traces_differ, values_differ
+from ..requirement import PASSED, Outcome, failed, failed_if, remark, requirement, skipped
+from ..transitions import Transition, copy_reply, short, traces_differ, values_differ
 from .randomness import REPRODUCIBLE
 from .values import AGENT_KEYS, VALUE_KEYS
 
@@ -45,7 +45,7 @@ def copies(env: EnvUnderTest) -> Outcome:
             try:
                 copied = original.with_driver(driver.with_env(copier(driver.env)))
             except Exception as error:
-                unsupported.append(f"{name} raises {type(error).__name__}: {_short(error)}")
+                unsupported.append(f"{name} raises {type(error).__name__}: {short(str(error), 100)}")
                 continue
             expected = env.reference[len(done) :]
             before = traces_differ(env.reference[: len(done)], done, driver)
@@ -56,11 +56,6 @@ def copies(env: EnvUnderTest) -> Outcome:
                 if difference is not None:
                     return failed(f"{name} in an episode: {label} continues differently: {difference}")
     return remark("; ".join(unsupported)) if unsupported else PASSED
-
-
-def _short(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 100 else text[:97] + "…"
 
 
 @requirement("snapshots", 27, needs=(REPRODUCIBLE,), unless=("instances-apart", *VALUE_KEYS, *AGENT_KEYS))
@@ -75,7 +70,7 @@ def snapshots(env: EnvUnderTest) -> Outcome:
         try:
             snapshot = core.snapshot()
         except SnapshotUnsupported as error:
-            return remark(_short(error))
+            return remark(short(str(error), 100))
         restored = collector.with_driver(driver)
         ended = driver.ended if isinstance(driver, BatchDriver) else None
         # Past the end of an episode, so that the snapshot is restored across it.
@@ -84,8 +79,7 @@ def snapshots(env: EnvUnderTest) -> Outcome:
         if isinstance(driver, BatchDriver) and ended is not None:
             driver.ended = ended
         second = [restored.advance(env.trace_limit) for _ in range(2 * env.trace_limit)]
-    difference = traces_differ(first, second, driver)
-    return PASSED if difference is None else failed(f"after restore() it continues differently: {difference}")
+    return failed_if(traces_differ(first, second, driver), "after restore() it continues differently")
 
 
 @requirement(

@@ -184,8 +184,9 @@ def before_the_reset(env: EnvUnderTest) -> Outcome:
 def same_spaces(env: EnvUnderTest) -> Outcome:
     """A space is the same object in each call (in dm_env an equal one)."""
     driver = env.driver
-    for name, get in driver.spaces().items():
-        if not driver.same_space(get(), get()):
+    again = driver.read_spaces()
+    for name, space in driver.read_spaces().items():
+        if not driver.same_space(space, again[name]):
             return failed(f"{name} is a new object in each call; seeding it has no effect")
     return PASSED
 

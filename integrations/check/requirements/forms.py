@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from envoi import AgentLanes, Env, LossyConversion, MissingBackend, MultiEnv, SpecError, spec_equal
@@ -11,33 +10,66 @@ from envoi.adapters import FRAMEWORKS, Loss, convert, losses
 from envoi.adapters.shared.agent_count import several_agents
 
 from ..drivers import framework_driver
-from ..drivers.base import Driver
 from ..drivers.core import BatchDriver, core_driver
 from ..env_under_test import EnvUnderTest, Extent
-from ..requirement import PASSED, Outcome, Status, failed, skipped
+from ..requirement import PASSED, Outcome, failed, requirement, skipped
 from ..transitions import Collector, Transition, traces_differ, values_differ
 from .randomness import REPRODUCIBLE
 
 LANES = 2
 """Lanes of the batch that a single-agent environment becomes where a framework has batches only."""
+FLOAT32 = 1e-6
+"""Largest relative difference of numbers that were rounded to float32."""
+WITH_REWARD_SPECS = ("dm_env", "tf_agents")
+"""The frameworks that have specs of rewards and discounts."""
 
 
-def make_form(framework: str, core: Env | MultiEnv, exact: bool = False) -> Any:
-    """Makes the form of a core environment."""
-    if FRAMEWORKS[framework].only_lanes and isinstance(core, Env) and core.batch_size is None:
-        return convert(core, framework, n=LANES)
-    if framework == "rllib":
-        creator = convert(lambda: core, framework, **({"canonical": False} if exact else {}))
-        # In evaluation the same seed gives the same episode.
-        return creator({"in_evaluation": True})
-    return convert(core, framework)
+class FormUnderTest:
+    """The form of an environment in one framework."""
 
+    def __init__(self, framework: str, env: EnvUnderTest) -> None:
+        self.framework, self.env = framework, env
+        self.losses: list[Loss] = []
+        self.is_env_itself = False
 
-def bring_back(framework: str, form: Any, simultaneous: bool = False) -> Env | MultiEnv:
-    """Imports a form as if it were a foreign environment, rather than return its core."""
-    if simultaneous and framework == "pettingzoo_aec":
-        return _importer(framework, form)(form, simultaneous=True)
-    return _importer(framework, form)(form)
+    def make(self, core: Env | MultiEnv | None = None, exact: bool = False) -> Any:
+        """Makes a form, of a new environment where that is possible; an exact one keeps specs as they are."""
+        core = self.env.new_driver().core_env() if core is None else core
+        if FRAMEWORKS[self.framework].only_lanes and isinstance(core, Env) and core.batch_size is None:
+            return convert(core, self.framework, n=LANES)
+        if self.framework == "rllib":
+            creator = convert(lambda: core, self.framework, **({"canonical": False} if exact else {}))
+            # In evaluation the same seed gives the same episode.
+            return creator({"in_evaluation": True})
+        return convert(core, self.framework)
+
+    def bring_back(self) -> tuple[Any, Any, Any]:
+        """Returns a form, what imports it as if it were a foreign environment, and the core in the same shape."""
+        form = self.make(exact=True)
+        simultaneous = self.framework == "pettingzoo_aec" and not self.takes_turns()
+        returned = _importer(self.framework, form)(form, **({"simultaneous": True} if simultaneous else {}))
+        return form, returned, _in_shape_of(returned, self.env.new_driver().core_env())
+
+    def takes_turns(self) -> bool:
+        """Returns True if sometimes not all agents act."""
+        if self.env.driver.kind != "multi":
+            return False
+        replies = (transition.reply_copy for transition in self.env.reference)
+        return any(len(reply.acting) < len(reply.agents) for reply in replies)
+
+    def mixes_turns(self) -> bool:
+        """Returns True if sometimes some of the agents act together, and not all."""
+        replies = (transition.reply_copy for transition in self.env.reference)
+        return self.takes_turns() and any(len(reply.acting) > 1 for reply in replies)
+
+    def as_env_under_test(self) -> EnvUnderTest | None:
+        """Returns the form, for the requirements that a form could break; None where its API has no driver."""
+        new_driver: Any = lambda: framework_driver(self.make())  # noqa: E731
+        if self.is_env_itself or new_driver() is None:
+            return None
+        extent = self.env.extent
+        smaller = Extent(extent.seed, min(2, extent.episodes), min(300, extent.steps))
+        return EnvUnderTest(self.framework, new_driver, smaller, self.env.independent)
 
 
 def _importer(framework: str, form: Any) -> Any:
@@ -52,7 +84,7 @@ def _importer(framework: str, form: Any) -> Any:
     return adapter.FromTFAgentsBatch if getattr(form, "batched", False) else adapter.IMPORTER
 
 
-def counterpart(returned: Env | MultiEnv, core: Env | MultiEnv) -> Env | MultiEnv:
+def _in_shape_of(returned: Env | MultiEnv, core: Env | MultiEnv) -> Env | MultiEnv:
     """Converts a core environment to the shape in which it was brought back: several agents, or lanes."""
     if isinstance(returned, MultiEnv):
         return several_agents(core)
@@ -63,130 +95,80 @@ def counterpart(returned: Env | MultiEnv, core: Env | MultiEnv) -> Env | MultiEn
     return core if core.batch_size is not None else make_batch(core, LANES)
 
 
-FLOAT32 = 1e-6
-"""Largest relative difference of numbers that were rounded to float32."""
+@requirement("constructs", 1, 2)
+def constructs(form: FormUnderTest) -> Outcome:
+    """The environment takes the form of the framework."""
+    try:
+        FRAMEWORKS[form.framework].load()
+    except MissingBackend as error:
+        return Outcome("not installed", str(error))
+    try:
+        core = form.env.driver.core_env()
+    except LossyConversion as error:
+        return Outcome("refused", f"envoi cannot import it: {error}")
+    try:
+        form.losses = losses(core, form.framework)
+        refused = [str(loss) for loss in form.losses if loss.refused]
+        if refused:
+            return Outcome("refused", "; ".join(refused))
+        if form.framework == "gymnasium_vector" and form.takes_turns():
+            return Outcome("refused", "agents: they take turns, and the lanes of a vector env act at once")
+        # Of the very environment under test, to detect that the form is that environment itself.
+        made = form.make(core)
+    except (LossyConversion, SpecError) as error:
+        return Outcome("refused", str(error))
+    except MissingBackend as error:
+        return Outcome("not installed", str(error))
+    form.is_env_itself = made is form.env.driver.env
+    return Outcome("passed", "it is the environment itself") if form.is_env_itself else PASSED
 
-WITH_REWARD_SPECS = ("dm_env", "tf_agents")
-"""The frameworks that have specs of rewards and discounts."""
 
-FORM_REQUIREMENTS = {
-    "constructs": ("The environment takes the form of the framework.", (1, 2)),
-    "loses-nothing": ("No value of it is refused, or narrowed.", (3, 4)),
-    "specs-come-back": ("Brought back from there, its specs are equal.", (11,)),
-    "trace-comes-back": ("Brought back from there, it gives the trace that it gives here.", (1, 2, 3, 4, 20)),
-}
-"""The requirements on each form by key: a sentence, and rows of the contract."""
+@requirement("loses-nothing", 3, 4)
+def loses_nothing(form: FormUnderTest) -> Outcome:
+    """No value of it is refused, or narrowed."""
+    narrowed = [str(loss) for loss in form.losses if not loss.refused]
+    return Outcome("narrowed", "; ".join(narrowed)) if narrowed else PASSED
 
 
-class FormUnderTest:
-    """The form of an environment in one framework."""
+@requirement("specs-come-back", 11)
+def specs_come_back(form: FormUnderTest) -> Outcome:
+    """Brought back from there, its specs are equal."""
+    _, returned, original = form.bring_back()
+    more = ("reward_spec", "discount_spec") if form.framework in WITH_REWARD_SPECS else ()
+    for name in ("observation_spec", "action_spec", *more):
+        one, other = getattr(original, name), getattr(returned, name)
+        if isinstance(original, MultiEnv):
+            one, other = dict(one), dict(other)
+        if not spec_equal(one, other):
+            return failed(f"{name}: {one!r} came back as {other!r}")
+    return PASSED
 
-    def __init__(self, framework: str, env: EnvUnderTest, statuses: Mapping[str, Status]) -> None:
-        self.framework, self.env, self._statuses = framework, env, statuses
-        self._losses: list[Loss] = []
-        self._is_env_itself = False
 
-    def make(self, exact: bool = False) -> Any:
-        """Makes a form, of a new environment where that is possible."""
-        return make_form(self.framework, self.env.new_driver().core_env(), exact)
-
-    def constructs(self) -> Outcome:
-        """Decides whether the form can be made."""
-        try:
-            FRAMEWORKS[self.framework].load()
-        except MissingBackend as error:
-            return Outcome("not installed", str(error))
-        try:
-            core = self.env.driver.core_env()
-        except LossyConversion as error:
-            return Outcome("refused", f"envoi cannot import it: {error}")
-        try:
-            self._losses = losses(core, self.framework)
-            refused = [str(loss) for loss in self._losses if loss.refused]
-            if refused:
-                return Outcome("refused", "; ".join(refused))
-            if self.framework == "gymnasium_vector" and self._takes_turns():
-                return Outcome("refused", "agents: they take turns, and the lanes of a vector env act at once")
-            # Of the very environment under test, to detect that the form is that environment itself.
-            form = make_form(self.framework, core)
-        except (LossyConversion, SpecError) as error:
-            return Outcome("refused", str(error))
-        except MissingBackend as error:
-            return Outcome("not installed", str(error))
-        self._is_env_itself = form is self.env.driver.env
-        return Outcome("passed", "it is the environment itself") if self._is_env_itself else PASSED
-
-    def _takes_turns(self) -> bool:
-        if self.env.driver.kind != "multi":
-            return False
-        replies = (transition.reply_copy for transition in self.env.reference)
-        return any(len(reply.acting) < len(reply.agents) for reply in replies)
-
-    def _mixes_turns(self) -> bool:
-        """Returns True if sometimes some of the agents act together, and not all."""
-        replies = (transition.reply_copy for transition in self.env.reference)
-        return self._takes_turns() and any(len(reply.acting) > 1 for reply in replies)
-
-    def loses_nothing(self) -> Outcome:
-        """Decides whether values are narrowed."""
-        narrowed = [str(loss) for loss in self._losses if not loss.refused]
-        return Outcome("narrowed", "; ".join(narrowed)) if narrowed else PASSED
-
-    def specs_come_back(self) -> Outcome:
-        """Decides whether the specs are equal after a round trip."""
-        returned = bring_back(self.framework, self.make(exact=True))
-        original = counterpart(returned, self.env.new_driver().core_env())
-        more = ("reward_spec", "discount_spec") if self.framework in WITH_REWARD_SPECS else ()
-        for name in ("observation_spec", "action_spec", *more):
-            one, other = getattr(original, name), getattr(returned, name)
-            if isinstance(original, MultiEnv):
-                one, other = dict(one), dict(other)
-            if not spec_equal(one, other):
-                return failed(f"{name}: {one!r} came back as {other!r}")
+@requirement("trace-comes-back", 1, 2, 3, 4, 20, needs=(REPRODUCIBLE,))
+def trace_comes_back(form: FormUnderTest) -> Outcome:
+    """Brought back from there, it gives the trace that it gives here."""
+    env = form.env
+    if form.framework == "pettingzoo_aec" and form.mixes_turns():
+        return skipped("some of its agents act together, which AEC cannot express")
+    made, returned, original = form.bring_back()
+    seed, episodes = env.extent.seed, env.extent.episodes
+    core_seed: Any = made.seeds.core_seed(seed) if form.framework == "rllib" else seed
+    if FRAMEWORKS[form.framework].resets_at_end and isinstance(returned, Env):
+        episodes = 1  # a reset without seeds would begin another one than the core's
+        # A seed for each lane, because a framework may make them of one seed in its own way.
+        seeds = [seed + index for index in range(returned.batch_size or 1)]
+        # Lanes that share an episode take the seed of the first.
+        seed, core_seed = seeds, seed if isinstance(original, AgentLanes) else seeds
+    driver, other = core_driver(returned), core_driver(original)
+    if isinstance(driver, BatchDriver) and isinstance(other, BatchDriver):
+        other.restarts_in_step = driver.restarts_in_step
+    actual = Collector(driver, seed).collect(episodes, env.trace_limit)
+    expected = Collector(other, core_seed).collect(episodes, env.trace_limit)
+    difference = traces_differ(expected, actual, driver)
+    narrows = any(loss.field == "precision" for loss in form.losses)
+    if difference is None or (narrows and _equal_within_float32(expected, actual)):
         return PASSED
-
-    def trace_comes_back(self) -> Outcome:
-        """Decides whether the trace is equal after a round trip."""
-        env = self.env
-        if self._statuses.get(REPRODUCIBLE) != "passed":
-            return skipped(f"see {REPRODUCIBLE}")
-        if self.framework == "pettingzoo_aec" and self._mixes_turns():
-            return skipped("some of its agents act together, which AEC cannot express")
-        form = self.make(exact=True)
-        seed, limit = env.extent.seed, env.trace_limit
-        returned = bring_back(self.framework, form, simultaneous=not self._takes_turns())
-        original = counterpart(returned, env.new_driver().core_env())
-        core_seed: Any = form.seeds.core_seed(seed) if self.framework == "rllib" else seed
-        episodes = env.extent.episodes
-        if FRAMEWORKS[self.framework].resets_at_end and isinstance(returned, Env):
-            episodes = 1  # a reset without seeds would begin another one than the core's
-            # A seed for each lane, because a framework may make them of one seed in its own way.
-            seeds = [seed + index for index in range(returned.batch_size or 1)]
-            # Lanes that share an episode take the seed of the first.
-            seed, core_seed = seeds, seed if isinstance(original, AgentLanes) else seeds
-        driver, other = core_driver(returned), core_driver(original)
-        if isinstance(driver, BatchDriver) and isinstance(other, BatchDriver):
-            other.restarts_in_step = driver.restarts_in_step
-        actual = Collector(driver, seed).collect(episodes, limit)
-        expected = Collector(other, core_seed).collect(episodes, limit)
-        difference = traces_differ(expected, actual, driver)
-        narrows = any(loss.field == "precision" for loss in self._losses)
-        if difference is None or (narrows and _equal_within_float32(expected, actual)):
-            return PASSED
-        return failed(f"here against there: {difference}")
-
-    def as_env_under_test(self) -> EnvUnderTest | None:
-        """Returns the form, for the requirements that a form could break; None where its API has no driver."""
-        if self._is_env_itself or framework_driver(self.make()) is None:
-            return None
-        extent = self.env.extent
-        smaller = Extent(extent.seed, min(2, extent.episodes), min(300, extent.steps))
-        return EnvUnderTest(self.framework, self._new_driver, smaller, self.env.independent)
-
-    def _new_driver(self) -> Driver:
-        driver = framework_driver(self.make())
-        assert driver is not None
-        return driver
+    return failed(f"here against there: {difference}")
 
 
 def _equal_within_float32(one: list[Transition], other: list[Transition]) -> bool:
@@ -199,3 +181,7 @@ def _equal_within_float32(one: list[Transition], other: list[Transition]) -> boo
         for a, b in zip(one, other, strict=True)
         for name in names
     )
+
+
+FORM_REQUIREMENTS = (constructs, loses_nothing, specs_come_back, trace_comes_back)
+"""The requirements on each form."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..drivers.base import Driver, NotAvailable
 from ..env_under_test import EnvUnderTest
-from ..requirement import PASSED, Check, Outcome, failed, remark, requirement, skipped
-from ..transitions import GlobalSeeds, traces_differ
+from ..requirement import PASSED, Check, Outcome, failed, failed_if, remark, requirement, skipped
+from ..transitions import traces_differ
 
 REPRODUCIBLE = "repeats-anew"
 """Key of the requirement without which no two traces can be compared."""
@@ -33,14 +33,12 @@ def _if_seeded(check: Check) -> Check:
 @requirement(REPRODUCIBLE, 20, 24)
 def repeats_in_new_envs(env: EnvUnderTest) -> Outcome:
     """Two new environments give equal traces under the same seed and actions."""
-    difference = traces_differ(env.reference, env.trace(), env.driver)
-    if difference is None:
-        return PASSED
-    if env.driver.unseeded_reason:
+    difference, seed = traces_differ(env.reference, env.trace(), env.driver), env.extent.seed
+    if difference is not None and env.driver.unseeded_reason:
         return skipped("see seed-reaches")
     if not env.independent:
-        return failed(f"two runs with the seed {env.extent.seed} differ: {difference}")
-    return failed(f"two new environments, both reset(seed={env.extent.seed}), differ: {difference}")
+        return failed_if(difference, f"two runs with the seed {seed} differ")
+    return failed_if(difference, f"two new environments, both reset(seed={seed}), differ")
 
 
 @requirement("seed-repeats", 20)
@@ -65,20 +63,16 @@ def seed_repeats(env: EnvUnderTest) -> Outcome:
 def seed_lasts(env: EnvUnderTest) -> Outcome:
     """A seed also fixes the episodes that plain resets start after it."""
     with env.temporary_driver() as driver:
-        first, again = env.trace(driver), env.trace(driver)
-    difference = traces_differ(first, again, driver)
-    if difference is None:
-        return PASSED
-    return failed(f"after reset(seed={env.extent.seed}) the episodes of plain resets differ: {difference}")
+        difference = traces_differ(env.trace(driver), env.trace(driver), driver)
+    return failed_if(difference, f"after reset(seed={env.extent.seed}) the episodes of plain resets differ")
 
 
 @requirement("seed-zero", 21, needs=(REPRODUCIBLE,))
 @_if_seeded
 def seed_zero(env: EnvUnderTest) -> Outcome:
     """The seed 0 fixes the episode as any other seed does."""
-    one, other = env.trace(episodes=1, seed=0), env.trace(episodes=1, seed=0)
-    difference = traces_differ(one, other, env.driver)
-    return PASSED if difference is None else failed(f"two times reset(seed=0): {difference}")
+    difference = traces_differ(env.trace(episodes=1, seed=0), env.trace(episodes=1, seed=0), env.driver)
+    return failed_if(difference, "two times reset(seed=0)")
 
 
 @requirement("seeds-differ", 20, needs=(REPRODUCIBLE,))
@@ -96,7 +90,7 @@ def no_global_generator(env: EnvUnderTest) -> Outcome:
     """The process-wide generators `random` and `np.random` have no influence, and are not changed."""
     used = [
         name
-        for name, seeds in (("np.random", GlobalSeeds(numpy=1)), ("random", GlobalSeeds(python=1)))
+        for name, seeds in (("np.random", (0, 1)), ("random", (1, 0)))
         if traces_differ(env.reference, env.trace(global_seeds=seeds), env.driver) is not None
     ]
     if used:
@@ -115,21 +109,18 @@ def _changed_generator(env: EnvUnderTest) -> str:
         for _ in range(4):
             # `advance` seeds the generators, then makes the call; choosing actions uses neither.
             collector.advance(env.trace_limit)
-            state = _generator_states()
+            states = _generator_states()
             collector.seed_global_generators()
-            clean = _generator_states()
-            if state[0] != clean[0]:
-                return "np.random"
-            if state[1] != clean[1]:
-                return "random"
+            for name, clean in _generator_states().items():
+                if states[name] != clean:
+                    return name
     return ""
 
 
-def _generator_states() -> tuple[Any, Any]:
-    """Returns the states of the process-wide generators of numpy and Python, as values that compare."""
-    state: Any = np.random.get_state()  # noqa: NPY002
-    name, words, *rest = state
-    return (name, words.tolist(), rest), random.getstate()
+def _generator_states() -> dict[str, Any]:
+    """Returns the states of the process-wide generators, as values that compare."""
+    name, words, *rest = np.random.get_state()  # noqa: NPY002
+    return {"np.random": (name, np.asarray(words).tolist(), rest), "random": random.getstate()}
 
 
 def _act_between(env: EnvUnderTest, activity: str, act: Callable[[Driver], None]) -> Outcome:
@@ -138,7 +129,7 @@ def _act_between(env: EnvUnderTest, activity: str, act: Callable[[Driver], None]
     except NotAvailable:
         return skipped("there is nothing to read")
     difference = traces_differ(env.reference, trace, env.driver)
-    return PASSED if difference is None else failed(f"{activity} between the steps changes later steps: {difference}")
+    return failed_if(difference, f"{activity} between the steps changes later steps")
 
 
 @requirement("sampling-is-free", 18, needs=(REPRODUCIBLE,))
@@ -171,11 +162,8 @@ def instances_apart(env: EnvUnderTest) -> Outcome:
                     second.append(other.advance(limit))
                 if len(first) < len(env.reference):
                     first.append(collector.advance(limit))
-    for alone, beside in ((env.reference, first), (second_alone, second)):
-        difference = traces_differ(alone, beside, env.driver)
-        if difference is not None:
-            return failed(f"another environment of the same kind, built and stepped in turn, changes it: {difference}")
-    return PASSED
+    difference = traces_differ(env.reference, first, env.driver) or traces_differ(second_alone, second, env.driver)
+    return failed_if(difference, "another environment of the same kind, built and stepped in turn, changes it")
 
 
 RANDOMNESS = (

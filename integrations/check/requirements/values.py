@@ -14,8 +14,8 @@ from envoi import SpecError
 from envoi.authoring.unchanged_states import unchanged_states
 
 from ...errors import describe
-from ..env_under_test import EnvUnderTest, Rollout, new_driver
-from ..observers import ENDED, MASKED, ZERO_SUM, declares_zero_sum
+from ..env_under_test import EnvUnderTest, new_driver
+from ..observers import ZERO_SUM, Rollout, declares_zero_sum
 from ..requirement import PASSED, Outcome, failed, observed, requirement, skipped
 
 
@@ -94,11 +94,11 @@ VALUES = (*_REPAIRED, state_stays)
 
 
 def _no_masks(rollout: Rollout) -> str:
-    return "" if rollout.counts.get(MASKED) else "it has no action masks"
+    return "" if rollout.masks else "it has no action masks"
 
 
 def _no_ends(rollout: Rollout) -> str:
-    return "" if rollout.counts.get(ENDED) else "no agent ended"
+    return "" if rollout.ended_agents else "no agent ended"
 
 
 def _not_zero_sum(rollout: Rollout) -> str:
@@ -110,49 +110,44 @@ def _not_zero_sum(rollout: Rollout) -> str:
 @requirement("hash-order", 38, kinds=("multi",))
 def hash_order(env: EnvUnderTest) -> Outcome:
     """The order of agents is the same under every hash seed of Python."""
-    agents, origin = list(env.driver.possible_agents), env.origin
+    agents = list(env.driver.possible_agents)
     if len(agents) < 2 or not all(isinstance(agent, str) for agent in agents):
         return skipped("its agents are not two or more strings, whose hashes differ between processes")
     try:
-        if origin is None or getattr(origin, "__module__", "") == "__main__":
-            raise TypeError
-        message = json.dumps(sys.path).encode() + b"\n" + pickle.dumps(origin)
+        message = b"" if env.origin is None else pickle.dumps(env.origin)
     except Exception:
+        message = b""
+    if not message:
         return skipped("this needs a name, or an importable function that makes the environment")
     # The order of a set also depends on that in which it was filled, wherever hashes collide.
     order = f"a = {agents!r}; print(any(list(set(one)) == a for one in (a, a[::-1], sorted(a))))"
     seeds = (str(seed) for seed in range(1, 40))
     # A process without envoi takes milliseconds.
-    apart = [*islice((seed for seed in seeds if _run("-S", order, seed).strip() == b"False"), 2)]
+    apart = [*islice((seed for seed in seeds if _run("-S", order, seed) == "False"), 2)]
     if not apart:
         return skipped("no hash seed makes a difference to a set of these agents")
+    made = f"from {new_driver.__module__} import new_driver; made = new_driver(pickle.load(sys.stdin.buffer))"
+    code = f"import json, pickle, sys; {made}; print('', json.dumps(made.possible_agents), sep='\\n')"
     for seed in apart:
-        found = _run("-u", f"from {__name__} import print_agents; print_agents()", seed, message).splitlines()
+        found = _run("-u", code, seed, message)
         if not found:
             return skipped("it could not be played in another process")
-        there = json.loads(found[-1])
+        there = json.loads(found)
         if there != agents:
             hashes = "where Python's hashes of strings differ"
             return failed(f"possible_agents: {agents} in one process, {there} in another, {hashes}")
     return PASSED
 
 
-def _run(option: str, code: str, hash_seed: str, message: bytes = b"") -> bytes:
-    """Returns what code prints in a process under another hash seed; nothing if it fails."""
-    settings: dict[str, Any] = {"env": {**os.environ, "PYTHONHASHSEED": hash_seed}, "input": message, "timeout": 120}
+def _run(option: str, code: str, hash_seed: str, message: bytes = b"") -> str:
+    """Returns the last line that code prints in a process under another hash seed; nothing if it fails."""
+    env = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, option, "-c", code]
     try:
-        run = subprocess.run([sys.executable, option, "-c", code], capture_output=True, check=True, **settings)  # noqa: S603 (the code above)
+        run = subprocess.run(command, input=message, capture_output=True, check=True, env=env, timeout=120)  # noqa: S603
     except subprocess.SubprocessError:
-        return b""
-    return run.stdout
-
-
-def print_agents() -> None:
-    """Prints the agents of an environment, in the other process."""
-    # The path first, as unpickling the rest needs it.
-    sys.path[:] = json.loads(sys.stdin.buffer.readline())
-    driver = new_driver(pickle.load(sys.stdin.buffer))  # noqa: S301 (from the process that started this one)
-    sys.stdout.write("\n" + json.dumps(driver.possible_agents) + "\n")
+        return ""
+    return run.stdout.decode().splitlines()[-1]
 
 
 _MULTI: Any = {"kinds": ("multi",)}
