@@ -1,25 +1,18 @@
 """PettingZoo's Parallel API, both ways."""
 
 import copy
-import importlib
 import os
 import pickle
 import sys
-import warnings
 
-import cloudpickle
 import numpy as np
 import pytest
-from depth import examples
-from hypothesis import given
-from nested import numeric_specs
 from pettingzoo import ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
 from pettingzoo.utils.wrappers import BaseParallelWrapper, OrderEnforcingWrapper
 from scripted_games import (
     AGENTS,
     PLAY,
-    TURNS,
     AECSource,
     ParallelSource,
     Scene,
@@ -32,40 +25,26 @@ from traces import exact
 
 import envoi
 from envoi import (
-    Array,
-    Discrete,
     EpisodeError,
     LossyConversion,
     MissingBackend,
-    MultiBinary,
-    MultiModel,
     SnapshotUnsupported,
     SpecError,
     UnknownName,
-    as_multi,
-    spec_equal,
 )
 from envoi.adapters import (
-    convert,
-    from_env,
     from_pettingzoo,
     from_pettingzoo_aec,
     load,
-    losses,
     to_pettingzoo,
     to_pettingzoo_aec,
 )
-from envoi.adapters.gymnasium.specs import encoder, from_space
+from envoi.adapters.gymnasium.specs import from_space
 from envoi.adapters.pettingzoo import FromPettingZoo, ToPettingZoo
 from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # for the butterfly family's pygame
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # the suites load environments in a way that is deprecated
-    suites = importlib.import_module("pettingzoo.test")
-
-OURS = ("nim", "rps", "pursuit", "catch")
 THEIRS = {
     "mpe/simple_spread_v3": {"max_cycles": 12},
     "mpe/simple_speaker_listener_v4": {"max_cycles": 12},
@@ -80,37 +59,6 @@ def make(name):
     return load(f"pettingzoo:{name}", **THEIRS[name])
 
 
-def both(*scenes):
-    """A scripted core environment, and the same through the form and the importer."""
-    kind = TurnGame if any(scene.turn is not None for scene in scenes) else ScriptedGame
-    return kind(*scenes), FromPettingZoo(ToPettingZoo(kind(*scenes)))
-
-
-# The same six values, both ways.
-
-
-@pytest.mark.parametrize("scenes", [PLAY, TURNS], ids=["at once", "turns"])
-def test_what_goes_out_and_comes_back_says_the_same(scenes):
-    core, back = both(*scenes)
-    kind = type(core)
-    assert played(core) == played(back)
-    assert played(kind()) == played(FromPettingZooAEC(ToPettingZooAEC(kind()), simultaneous=scenes is PLAY))
-    assert spec_equal(core.observation_spec, back.observation_spec)
-    assert spec_equal(core.action_spec, back.action_spec)
-    assert spec_equal(core.state_spec, back.state_spec)
-    assert back.possible_agents == core.possible_agents
-
-
-@pytest.mark.parametrize("name", [*OURS, "cartpole"])
-def test_bundled_models_come_back_the_same(name):
-    model = load(f"envoi:{name}")
-    core = model if isinstance(model, envoi.MultiEnv) else as_multi(model, "agent_0")
-    said = played(core, most=60)
-    assert said == played(FromPettingZoo(ToPettingZoo(load(f"envoi:{name}"))), most=60)
-    aec = FromPettingZooAEC(ToPettingZooAEC(load(f"envoi:{name}")), simultaneous=name != "nim")
-    assert said == played(aec, most=60)
-
-
 def test_turns_of_several_among_many_come_back():
     scenes = (
         Scene(("zoe", "adam", "mia"), ("adam", "mia")),
@@ -118,23 +66,9 @@ def test_turns_of_several_among_many_come_back():
         Scene(("zoe", "adam", "mia"), ("zoe", "mia")),
         Scene((), (), terminated=AGENTS),
     )
-    core, back = both(*scenes)
-    assert played(core) == played(back)
-    form = to_pettingzoo(TurnGame(*scenes))
+    form = ToPettingZoo(TurnGame(*scenes))
+    assert played(TurnGame(*scenes)) == played(FromPettingZoo(form))
     assert form.reset()[1]["zoe"]["active_agents"] == ("adam", "mia")
-
-
-@pytest.mark.parametrize("discount", [0, 0.0, 0.5, 0.99, 1.0, np.float32(0.3), np.array([0.0, 1.0])])
-@pytest.mark.parametrize("ends", [{}, {"terminated": ("zoe",)}, {"truncated": ("zoe",)}])
-def test_discounts_survive_bit_for_bit(discount, ends):
-    live = () if ends else ("zoe",)
-    game = ScriptedGame(Scene(("zoe",)), Scene(live, discounts={"zoe": discount}, **ends))
-    game.discount_spec = dict.fromkeys(AGENTS, Array(np.shape(discount), "float64"))
-    back = FromPettingZoo(ToPettingZoo(game))
-    back.reset()
-    assert exact(np.asarray(back.step({"zoe": 5}).discounts["zoe"], np.float64)) == exact(
-        np.asarray(discount, np.float64)
-    )
 
 
 # A source alone and through the core.
@@ -285,12 +219,10 @@ def test_an_unknown_agent_is_refused_by_name():
 
 
 def test_a_source_that_does_not_list_its_agents_is_refused():
-    from pettingzoo.test.example_envs import generated_agents_env_v0, generated_agents_parallel_v0
-
-    with pytest.raises(LossyConversion, match="possible_agents"):
-        from_pettingzoo(generated_agents_parallel_v0.parallel_env())
-    with pytest.raises(LossyConversion, match="possible_agents"):
-        from_pettingzoo_aec(generated_agents_env_v0.env())
+    for source, read in ((ParallelSource(), from_pettingzoo), (AECSource(), from_pettingzoo_aec)):
+        del source.possible_agents
+        with pytest.raises(LossyConversion, match="possible_agents"):
+            read(source)
 
 
 def test_info_of_no_specific_agent_is_common():
@@ -301,10 +233,7 @@ def test_info_of_no_specific_agent_is_common():
 
     infos = from_pettingzoo(Source()).reset().infos
     assert infos["__common__"] == {"round": 0, "common": {"weather": "fine"}}
-    form = to_pettingzoo(ScriptedGame())
-    _, infos = form.reset()
-    assert set(infos) == set(form.agents)
-    assert [info["__common__"] for info in infos.values()] == [{"round": 0}] * 2
+    _, infos = to_pettingzoo(ScriptedGame()).reset()
     assert infos["zoe"]["__common__"] is not infos["adam"]["__common__"]
 
 
@@ -363,133 +292,6 @@ def test_pettingzoos_own_turns_are_understood():
     assert list(step.observations) == ["zoe"]
 
 
-# The conformance suites.
-
-
-def quietly(test, *arguments):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they have opinions on names and sizes
-        test(*arguments)
-
-
-@pytest.mark.parametrize("name", OURS)
-def test_ours_pass_the_suite(name):
-    quietly(suites.parallel_api_test, to_pettingzoo(load(f"envoi:{name}")), 120)
-    quietly(suites.parallel_seed_test, lambda: to_pettingzoo(load(f"envoi:{name}")), 20)
-
-
-@pytest.mark.parametrize("scenes", [PLAY, TURNS], ids=["at once", "turns"])
-def test_scripted_games_pass_the_suite(scenes):
-    kind = ScriptedGame if scenes is PLAY else TurnGame
-    quietly(suites.parallel_api_test, to_pettingzoo(kind()), 20)
-
-
-@pytest.mark.parametrize(
-    "name", [*THEIRS, "classic/tictactoe_v3", "classic/connect_four_v3", "classic/leduc_holdem_v4"]
-)
-def test_theirs_pass_the_suite_through_the_core(name):
-    def anew():
-        return ToPettingZoo(load(f"pettingzoo:{name}", **THEIRS.get(name, {})))
-
-    if anew().multi.at_once:  # the suite samples actions without masks
-        quietly(suites.parallel_seed_test, anew, 20)
-        quietly(suites.parallel_api_test, anew(), 30)
-    else:
-        quietly(suites.parallel_api_test, anew(), 5)
-
-
-def test_the_maximum_of_cycles_is_kept():
-    class Module:
-        @staticmethod
-        def env(**arguments):
-            from envoi.adapters.pettingzoo_aec import ToPettingZooAEC
-
-            return ToPettingZooAEC(load("pettingzoo:mpe/simple_spread_v3", **arguments))
-
-        @staticmethod
-        def parallel_env(**arguments):
-            return ToPettingZoo(load("pettingzoo:mpe/simple_spread_v3", **arguments))
-
-    quietly(suites.max_cycles_test, Module)
-
-
-# Spaces.
-
-
-class Shaped(MultiModel):
-    """Random observations and any action of given specs, one for each of two agents."""
-
-    possible_agents = ("b", "a")
-
-    def __init__(self, first, second):
-        self.observation_spec = {"b": first, "a": second}
-        self.action_spec = {"b": second, "a": first}
-
-    def initial(self, rng, context):
-        return (0, rng.integers(2**31))
-
-    def transition(self, state, actions, rng):
-        for agent, action in actions.items():
-            envoi.validate(self.action_spec[agent], action, agent)
-        return (state[0] + 1, rng.integers(2**31))
-
-    def observe(self, state, agent, rng):
-        return envoi.sample(self.observation_spec[agent], np.random.default_rng(state[1]))
-
-    def reward(self, state, actions, next_state):
-        return {}
-
-    def terminal(self, state):
-        return state[0] == 2
-
-
-@examples(100)
-@given(numeric_specs, numeric_specs)
-def test_specs_survive_and_values_lie_in_their_spaces(first, second):
-    core = Shaped(first, second)
-    try:
-        form = to_pettingzoo(core)
-    except LossyConversion:
-        assert losses(core, "pettingzoo")
-        return
-    assert losses(core, "pettingzoo") == []
-    back = FromPettingZoo(form)
-    assert spec_equal(back.observation_spec, core.observation_spec)
-    assert spec_equal(back.action_spec, core.action_spec)
-    observations, _ = form.reset(seed=0)
-    rng, actions = np.random.default_rng(0), {}
-    for agent in form.agents:
-        assert form.observation_space(agent).contains(observations[agent])
-        encode = encoder(core.action_spec[agent]) or (lambda action: action)
-        actions[agent] = encode(envoi.sample(core.action_spec[agent], rng))
-        assert form.action_space(agent).contains(actions[agent])
-    observations, *_ = form.step(actions)
-    assert form.observation_space("a").contains(observations["a"])
-    back.reset(seed=0)
-    taken = back.step(back.sample_actions()).observations
-    assert all(envoi.contains(core.observation_spec[agent], taken[agent]) for agent in taken)
-
-
-@pytest.mark.parametrize(
-    ("spec", "field"),
-    [
-        (Array((2,), "complex64"), "dtype"),
-        (MultiBinary((2, 0)), "shape"),
-        (Discrete(128, dtype="int8"), "dtype"),
-    ],
-)
-def test_what_is_lost_is_refused_and_listed(spec, field):
-    core = Shaped(Discrete(2), spec)
-    with pytest.raises(LossyConversion, match=rf"\['.'\]: pettingzoo cannot express its {field}"):
-        to_pettingzoo(core)
-    found = losses(core, "pettingzoo")
-    assert [(loss.path, loss.field, loss.refused) for loss in found] == [
-        ("action['b']", field, True),
-        ("observation['a']", field, True),
-    ]
-    assert losses(ScriptedGame(), "pettingzoo") == losses(load("envoi:catch"), "pettingzoo") == []
-
-
 def test_a_batch_is_refused():
     with pytest.raises(SpecError, match="batch"):
         to_pettingzoo(envoi.batch(load("envoi:catch"), 2))
@@ -499,18 +301,10 @@ def test_a_batch_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("name", "to", "back", "source"),
-    [
-        ("pettingzoo", to_pettingzoo, from_pettingzoo, ParallelSource()),
-        ("pettingzoo_aec", to_pettingzoo_aec, from_pettingzoo_aec, AECSource()),
-    ],
+    ("to", "back", "source"),
+    [(to_pettingzoo, from_pettingzoo, ParallelSource()), (to_pettingzoo_aec, from_pettingzoo_aec, AECSource())],
 )
-def test_the_way_back_gives_the_same_object(name, to, back, source):
-    for core in (ScriptedGame(), load("envoi:catch"), as_multi(load("envoi:catch"), "player")):
-        form = to(core)
-        assert form.core is core
-        assert back(form) is from_env(form) is core
-        assert convert(form, name) is form
+def test_the_way_back_gives_the_same_object(to, back, source):
     core = back(source)
     assert core.source is to(core) is to(source) is source
     assert to(core, validate=True) is not source
@@ -541,35 +335,6 @@ def test_an_aec_environment_comes_as_parallel():
 
 
 # Aliasing and ownership.
-
-
-@pytest.mark.parametrize("held", ["the array", "the dict", "nothing"])
-def test_later_steps_do_not_change_what_was_seen(held):
-    class Source(ParallelSource):
-        def _look(self, agent):
-            seen = super()._look(agent)
-            return seen if held == "the array" else seen.copy()
-
-        def step(self, actions):
-            if held == "the dict":
-                for seen in self.kept.values():
-                    seen[:] = -1
-            result = super().step(actions)
-            self.kept = result[0] if held == "the dict" else None
-            return result
-
-        def reset(self, seed=None, options=None):
-            self.kept, infos = super().reset(seed, options)
-            return self.kept, infos
-
-    core = from_pettingzoo(Source())
-    said = [core.reset(seed=0).observations]
-    copies = [copy.deepcopy(said[0])]
-    while core.agents:
-        said.append(core.step(dict.fromkeys(core.agents, 5)).observations)
-        copies.append(copy.deepcopy(said[-1]))
-    core.reset()
-    assert exact(said) == exact(copies)
 
 
 @pytest.mark.parametrize("kept", [[0.0], {0: 0.0}, np.zeros(1)], ids=["list", "dict", "array"])
@@ -604,28 +369,12 @@ def test_arrays_without_other_references_are_not_copied():
     assert {seen.__array_interface__["data"][0] for seen in step.observations.values()} == set(made)
 
 
-def test_actions_options_and_infos_are_not_shared():
-    source = ParallelSource()  # it clears the actions and writes into the options
+def test_infos_are_not_shared_and_actions_are_in_order():
+    source = ParallelSource()
     core = from_pettingzoo(source)
-    options = {"wish": 1}
-    core.reset(seed=5, options=options)
-    assert options == {"wish": 1}
-    assert source.resets == [(5, {"wish": 1})]
-    actions = {"adam": 6, "zoe": 7}
-    core.step(actions)
-    assert actions == {"adam": 6, "zoe": 7}
-    assert list(source.actions[0].items()) == [("zoe", 7), ("adam", 6)]  # in the core's order
-
-    class Keeping(ScriptedGame):
-        def transition(self, state, actions, rng):
-            self.kept = actions
-            return super().transition(state, actions, rng)
-
-    game = Keeping()
-    form = to_pettingzoo(game)
-    form.reset()
-    form.step(actions)
-    assert game.kept is not actions
+    core.reset()
+    core.step({"adam": 6, "zoe": 7})
+    assert list(source.actions[0].items()) == [("zoe", 7), ("adam", 6)]
     shared = {}
 
     class Sharing(ParallelSource):
@@ -646,19 +395,6 @@ def test_a_generator_decides_what_follows():
         core.rng = np.random.default_rng(9)
     assert played(one, (None, None)) == played(two, (None, None))
     assert one.unwrapped.np_random is one.rng
-
-    class Seeded(ParallelSource):
-        @property
-        def np_random(self):
-            raise AttributeError
-
-        @np_random.setter
-        def np_random(self, generator):
-            self.drawing = generator
-
-        def _begin(self, seed, options):
-            super()._begin(seed, options)
-
     source = from_pettingzoo(ParallelSource())
     del source.unwrapped.np_random
     source.rng = np.random.default_rng(9)
@@ -669,28 +405,11 @@ def test_a_generator_decides_what_follows():
     assert second is None
 
 
-def test_steps_outside_of_an_episode_are_errors():
-    form, core = to_pettingzoo(ScriptedGame()), from_pettingzoo(ParallelSource())
-    for step in (form.step, core.step):
-        for actions in ({}, {"zoe": 5}):
-            with pytest.raises(EpisodeError, match="has not begun"):
-                step(actions)
-    form.reset()
-    core.reset()
-    while form.agents:
-        form.step(dict.fromkeys(form.agents, 5))
-        core.step(dict.fromkeys(core.agents, 5))
-    for step in (form.step, core.step):
-        with pytest.raises(EpisodeError, match="has ended"):
-            step({})
-    assert core.agents == ()
-    with pytest.raises(EpisodeError, match="nobody"):
-        core.observation("nobody")
-
-
 def test_wrong_agents_are_refused_by_name():
     core = from_pettingzoo(ParallelSource())
     core.reset()
+    with pytest.raises(EpisodeError, match="nobody"):
+        core.observation("nobody")
     with pytest.raises(EpisodeError, match=r"missing \['adam'\]"):
         core.step({"zoe": 5})
     with pytest.raises(EpisodeError, match=r"not to act now \['mia'\]"):
@@ -698,28 +417,6 @@ def test_wrong_agents_are_refused_by_name():
     with pytest.raises(EpisodeError, match=r"not to act now \['mia'\]"):
         core.step({"zoe": 5, "adam": 5, "mia": 5})
     assert core.source.actions == []
-
-
-def test_close_is_forwarded_once_and_metadata_are_a_copy():
-    source = ParallelSource()
-    core = from_pettingzoo(source)
-    form = ToPettingZoo(core)
-    form.close()
-    form.close()
-    core.close()
-    assert source.closed == 1
-    assert core.metadata == source.metadata
-    assert core.metadata is not source.metadata
-    assert form.metadata == {**source.metadata, "is_parallelizable": True}
-    assert form.render_mode == "ansi"
-    core.reset()
-    assert form.render() == "scene 0"
-    form.metadata["render_modes"].append("x")
-    assert source.metadata["render_modes"] == ["ansi"]
-    model = to_pettingzoo(load("envoi:pursuit"))
-    model.reset(seed=0)
-    assert model.render().dtype == np.uint8
-    assert str(model) == "Pursuit"
 
 
 @pytest.mark.parametrize(
@@ -744,19 +441,16 @@ def test_copies_pickles_and_snapshots_go_on_in_the_same_way(anew):
             said.append([exact(part) for part in core.step(dict.fromkeys(core.acting, 5))])
         return said, exact(core.reset()), exact(core.reset())
 
-    assert played(copy.deepcopy(anew())) == played(anew())
     for steps in range(4):
         core = anew()
         core.reset(seed=8)
         for _ in range(steps):
             core.step(dict.fromkeys(core.acting, 5))
-        others = [copy.deepcopy(core), copy.copy(core), pickle.loads(pickle.dumps(core))]
-        others.append(cloudpickle.loads(cloudpickle.dumps(core)))
+        others = [copy.deepcopy(core), pickle.loads(pickle.dumps(core))]
         space = core.source.action_space("zoe")
         snapshot = core.snapshot()
         said = rest(core)
-        for other in others:
-            assert rest(other) == said
+        assert [rest(other) for other in others] == [said, said]
         for _ in range(2):
             core.restore(snapshot)
             assert core.source.action_space("zoe") is space
@@ -773,21 +467,12 @@ def test_a_source_that_cannot_be_copied_says_so():
 # State and rewards.
 
 
-def test_the_state_and_its_space_reach_both_sides():
-    source = ParallelSource()
-    core = from_pettingzoo(source)
-    form = ToPettingZoo(core)
-    form.reset(seed=1)
-    assert form.state_space == source.state_space
-    assert exact(form.state()) == exact(core.state) == exact(source.state())
+def test_a_state_without_a_spec_is_refused():
     nim = to_pettingzoo(load("envoi:nim"))
     nim.reset()
     assert not hasattr(nim, "state_space")
     with pytest.raises(NotImplementedError, match="state_spec"):
         nim.state()
-    pursuit = to_pettingzoo(load("envoi:pursuit"))
-    pursuit.reset(seed=0)
-    assert pursuit.state_space.contains(pursuit.state())
 
 
 def test_rewards_can_be_replaced_composed_and_put_back():
@@ -813,14 +498,6 @@ def test_rewards_can_be_replaced_composed_and_put_back():
     turns.reset()
     assert turns.step({"adam": 5}).rewards == {"zoe": 16777217.0, "adam": 2**40 + 1.0}
     assert turns.state.shape == (2,)
-
-
-def test_validation_names_agent_and_leaf():
-    form = to_pettingzoo(ScriptedGame(), validate=True)
-    form.reset()
-    with pytest.raises(SpecError, match=r"action\['adam'\]"):
-        form.step({"zoe": 5, "adam": 77})
-    form.step({"zoe": 5, "adam": 5})
 
 
 # Names.
