@@ -13,7 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from envoi import Array, EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
 from envoi.lane_values import put
-from envoi.protocol.batch_env import LanesStep, Mask, as_mask, default_discounts, make_batch_reset, make_batch_step
+from envoi.protocol.batch_env import (
+    LanesStep,
+    Mask,
+    as_mask,
+    default_discounts,
+    either,
+    make_batch_reset,
+    make_batch_step,
+    step_masks,
+)
 from envoi.protocol.env import ENDED_LANES
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import batch_streams, lane_seeds
@@ -139,25 +148,22 @@ class FromEnvpool(ImportedBatch):
         self._over, self._observation, self._begun = self._over & ~chosen, observation, True
         return make_batch_reset((observation, Infos(infos)))
 
-    def step(self, action: Any, restart: Mask | None = None) -> Step:
-        restart = as_mask(restart, self.batch_size, "restart")
-        over = self._over if restart is None else self._over & ~restart
+    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
+        restart, hold = step_masks(self, restart, hold)
+        idle = either(restart, hold)
+        over = self._over if idle is None else self._over & ~idle
         if restart is not None and np.count_nonzero(restart & ~self._over):
             live = np.flatnonzero(restart & ~self._over).tolist()
             raise EpisodeError(
                 f"step: lanes {live} of a pool have not ended, and only those that have begin a new episode within a "
                 "step; use reset(mask=…) before it"
             )
-        return self._step_some(action, np.arange(self.batch_size), over, restart)
-
-    def step_lanes(self, action: Any, lanes: Mask) -> Step:
-        chosen = as_mask(lanes, self.batch_size, "lanes")
-        if not self.lanes_can_wait:
-            return super().step_lanes(action, lanes)
-        index, n = np.flatnonzero(chosen), self.batch_size
-        over = self._over & chosen
+        n = self.batch_size
+        if hold is None:
+            return self._step_some(action, np.arange(n), over, restart)
+        index = np.flatnonzero(~hold)
         if len(index):
-            return self._step_some(map_leaves(lambda leaf: np.asarray(leaf)[index], action), index, over, None)
+            return self._step_some(map_leaves(lambda leaf: np.asarray(leaf)[index], action), index, over, restart)
         self._check("step", over)
         rewards, none = np.zeros((n, *self.reward_spec.shape), self.reward_spec.dtype), np.zeros(n, bool)
         return make_batch_step(
@@ -182,7 +188,9 @@ class FromEnvpool(ImportedBatch):
         self._observation = observation
         if rewarder is not None:
             reward = np.array(np.broadcast_to(reward_step(rewarder, reward, before, action, observation), n))
-            reward[np.setdiff1d(np.arange(n), index) if restart is None else restart] = 0
+            reward[np.setdiff1d(np.arange(n), index)] = 0
+            if restart is not None:
+                reward[restart] = 0
         discount = default_discounts(self.discount_spec, terminated)
         return make_batch_step((observation, reward, terminated, truncated, discount, infos))
 

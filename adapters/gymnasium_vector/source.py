@@ -11,7 +11,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 
 from envoi import Env, EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
 from envoi.lane_values import lane, stack
-from envoi.protocol.batch_env import Mask, as_mask, make_batch_reset, make_batch_step
+from envoi.protocol.batch_env import Mask, make_batch_reset, make_batch_step, step_masks
 from envoi.protocol.env import ENDED_LANES
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import Streams, batch_streams, check_seed, lane_seeds
@@ -160,9 +160,9 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         words = [0 if one is None else one for one in seeds]
         return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)
 
-    def step(self, action: Any, restart: Mask | None = None) -> Step:
+    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
         self._check_begun("step")
-        restart = as_mask(restart, self.batch_size, "restart")
+        restart, _ = step_masks(self, restart, hold)
         self._check_restart(np.zeros(self.batch_size, bool) if restart is None else restart)
         rewarder = self._rewarder
         before = None if rewarder is None else self.state

@@ -10,7 +10,7 @@ import numpy as np
 
 from envoi import Array, BatchEnv, Env, EpisodeError, Infos, Reset, SnapshotUnsupported, SpecError, Step
 from envoi.lane_values import take
-from envoi.protocol.batch_env import as_mask
+from envoi.protocol.batch_env import as_mask, step_masks
 from envoi.protocol.env import ENDED_LANES, NOT_RESET, make_step
 from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.process import Info
@@ -291,8 +291,8 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
         self._observation = form.last.observation
         return form.last
 
-    def step(self, action: Any, restart: Any = None) -> Step:
-        begin = as_mask(restart, self.batch_size, "restart")
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
+        begin, _ = step_masks(self, restart, hold)
         begin = np.zeros(self.batch_size, bool) if begin is None else begin
         self._check_lanes(begin)
         rewarder, form = self._rewarder, self._form

@@ -11,7 +11,7 @@ from numpy import array
 from .. import tree
 from ..errors import ContextError, EpisodeError, SpecError
 from ..lane_values import lane, stack
-from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step, step_masks
 from ..protocol.env import ENDED_LANES, NOT_RESET, Reset, Step
 from ..protocol.fast_steps import fast_multi_step, rows_step
 from ..protocol.infos import Infos
@@ -136,19 +136,21 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
         if self.env.turn is not None:
             raise SpecError(f"env: expected agents that act at once, as lanes do; got the turn of {self.env.turn}")
 
-    def step(self, action: Any, restart: Mask | None = None) -> Step:
-        return full_lanes_step(self.step_values(action, restart), self.discount_spec, self.batch_size)
+    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
+        return full_lanes_step(self.step_values(action, restart, hold), self.discount_spec, self.batch_size)
 
-    def step_values(self, action: Any, restart: Mask | None = None) -> tuple[Any, Any, Any, Any, Any, Any]:
+    def step_values(
+        self, action: Any, restart: Mask | None = None, hold: Mask | None = None
+    ) -> tuple[Any, Any, Any, Any, Any, Any]:
         """Returns the six values of `step` as a tuple, in which flags and discounts are None if the step is quiet.
 
         Args:
             action: The actions of all lanes, with leaves of shape (n, …).
             restart: The lanes to reset instead, shape (n,), bool; None for none.
+            hold: None; the agents act at once.
         """
-        if restart is not None:
-            restart = as_mask(restart, self.batch_size, "restart")
-            restart = restart if np.count_nonzero(restart) else None
+        if restart is not None or hold is not None:
+            restart, _ = step_masks(self, restart, hold)
         if restart is not None or not self._together:
             return self._uneven_step(action, restart)
         lanes = action if self._is_flat else [lane(self.action_spec, action, i) for i in range(self.batch_size)]

@@ -40,8 +40,8 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
     def _kind(self) -> type:
         return Lanes  # a snapshot of one kind can be restored into the other
 
-    def _class_step(self, action: Any, restart: Mask | None) -> Any:
-        return Lanes.step_values(self, action, restart)
+    def _class_step(self, action: Any, restart: Mask | None, hold: Mask | None) -> Any:
+        return Lanes.step_values(self, action, restart, hold)
 
     @property
     def envs(self) -> tuple[Any, ...]:

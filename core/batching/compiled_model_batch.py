@@ -37,8 +37,8 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
     def _kind(self) -> type:
         return ModelBatch  # a snapshot of one kind can be restored into the other
 
-    def _class_step(self, action: Any, restart: Mask | None) -> Any:
-        return ModelBatch.step_values(self, action, restart)
+    def _class_step(self, action: Any, restart: Mask | None, hold: Mask | None) -> Any:
+        return ModelBatch.step_values(self, action, restart, hold)
 
     # The attributes of `ModelBatch` that the records replace.
 

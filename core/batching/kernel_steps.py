@@ -12,7 +12,7 @@ from .. import tree
 from ..compiling.choice import Choice, Compiled
 from ..errors import NotCompilable
 from ..lane_values import put, take
-from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, step_masks
 from ..protocol.env import Reset, Step
 from ..protocol.fast_steps import Count
 from ..protocol.infos import Infos
@@ -87,8 +87,8 @@ class KernelSteps(BatchEnv):
         """Compiles the kernel, compares it with the functions that it was made of, and uses it from here on."""
         raise NotImplementedError
 
-    def _class_step(self, action: Any, restart: Mask | None) -> Any:
-        """Steps as the class below does; returns a `Step`, or its values as those of `step_values`."""
+    def _class_step(self, action: Any, restart: Mask | None, hold: Mask | None) -> Any:
+        """Runs the interpreted step of the class below. Returns a `Step` or a `step_values` tuple."""
         raise NotImplementedError
 
     def _usable(self) -> Runner | None:
@@ -119,33 +119,50 @@ class KernelSteps(BatchEnv):
         self._out_of_records()
         self._runner, self._in_records, self._in_class = runner, False, True
 
-    def step(self, action: Any, restart: Mask | None = None) -> Step:
-        values = self.step_values(action, restart)
+    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
+        values = self.step_values(action, restart, hold)
         return values if type(values) is Step else full_lanes_step(values, self.discount_spec, self.batch_size)
 
-    def step_values(self, action: Any, restart: Mask | None = None) -> Any:
+    def step_values(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Any:
         """Returns the values of `step`, flags and discounts None for the defaults; see `full_lanes_step`."""
-        values = self.counted_step(action, restart)
-        return self._interpreted(action, restart) if values is None else values[:6]
+        values = self.counted_step(action, restart, hold)
+        return self._interpreted(action, restart, hold) if values is None else values[:6]
 
-    def ended_step(self, action: Any, restart: Mask | None = None) -> tuple[Any, ...]:
+    def ended_step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> tuple[Any, ...]:
         """Returns the values of `step_values`, and the mask of the lanes that have ended, or None."""
-        values = self.counted_step(action, restart)
-        return (*self._interpreted(action, restart), None) if values is None else values
+        values = self.counted_step(action, restart, hold)
+        return (*self._interpreted(action, restart, hold), None) if values is None else values
 
     @property
     def counts_steps(self) -> bool:
         """True if a kernel takes the next step, and so can count it for a wrapper; see `counted_step`."""
         return self._usable() is not None
 
-    def counted_step(self, action: Any, restart: Mask | None = None, count: Count | None = None) -> Any:
+    def counted_step(
+        self, action: Any, restart: Mask | None = None, hold: Mask | None = None, count: Count | None = None
+    ) -> Any:
         """Returns the values of `ended_step`; None, before anything has changed, where that must be interpreted."""
         runner = self._usable()
         if runner is None:
             return None
-        values = runner.launch(runner, action, restart, count, self._changing if runner.asks else None)
-        if values is not None:
-            self._observation, self._in_class = values[0], False
+        ask = self._changing if runner.asks else None
+        if hold is not None:
+            restart, hold = step_masks(self, restart, hold)
+        if hold is None:
+            values = runner.launch(runner, action, restart, count, ask)
+        else:
+            before = self._observation
+            with runner.holding(hold, True):
+                values = runner.launch(runner, action, restart, count, ask)
+        if values is None:
+            return None
+        self._observation, self._in_class = values[0], False
+        if hold is not None:
+            self._hold_observation(before, hold)
+            *middle, infos, _ = values[1:]
+            infos = Infos(columns=infos.columns, n=self.batch_size, mask=~hold)
+            # The mask of the lanes that have ended is that of the caller's own, where some pause.
+            values = (self._observation, *middle, infos, None)
         return values
 
     def step_alone(self, action: Any) -> Any:
@@ -164,34 +181,17 @@ class KernelSteps(BatchEnv):
         ends = (runner.terminated, runner.truncated) if ended else (None, None)
         return self._observation, others[0], *ends, others[1] if len(others) > 1 else None, None
 
-    def _interpreted(self, action: Any, restart: Mask | None) -> Any:
+    def _interpreted(self, action: Any, restart: Mask | None, hold: Mask | None) -> Any:
         choice = self.choice
         self._leave_records()
         if not choice.is_open:
-            return self._class_step(action, restart)
+            return self._class_step(action, restart, hold)
         started = perf_counter()
-        step = self._class_step(action, restart)
+        step = self._class_step(action, restart, hold)
         choice.spent += perf_counter() - started
         if choice.spent > choice.limit:
             choice.advance(self._sized_plan, self._start)
         return step
-
-    def step_lanes(self, action: Any, lanes: Mask) -> Step:
-        chosen = as_mask(lanes, self.batch_size, "lanes")
-        still, before, values = ~chosen, None, None
-        runner = self._usable()
-        if runner is not None:
-            before = self._observation
-            with runner.holding(still, True):
-                values = self.counted_step(action)
-        if values is None:
-            self._leave_records()
-            return super().step_lanes(action, lanes)
-        self._hold_observation(before, still)
-        _, reward, terminated, truncated, discount, infos, _ = values
-        infos = Infos(columns=infos.columns, n=self.batch_size, mask=chosen.copy())
-        lanes_values = self._observation, reward, terminated, truncated, discount, infos
-        return full_lanes_step(lanes_values, self.discount_spec, self.batch_size)
 
     def reset(
         self,

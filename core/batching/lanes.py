@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from ..lane_values import stack
-from ..protocol.batch_env import BatchEnv, Mask, as_mask, each_of, full_lanes_step, make_batch_reset
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, each_of, either, full_lanes_step, make_batch_reset, step_masks
 from ..protocol.env import ENDED_LANES, NOT_RESET, Env, Reset, Step
 from ..protocol.infos import Infos
 from ..protocol.process import Info, Snapshot
@@ -107,44 +107,39 @@ class Lanes(BatchEnv):
             raise EpisodeError(f"{what}: {NOT_RESET}{advice}") from error
         self._all_begun = True
 
-    def step(self, action: Any, restart: Mask | None = None) -> Step:
-        return full_lanes_step(self.step_values(action, restart), self.discount_spec, self.batch_size)
+    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
+        return full_lanes_step(self.step_values(action, restart, hold), self.discount_spec, self.batch_size)
 
-    def step_values(self, action: Any, restart: Mask | None = None) -> tuple[Any, Any, Any, Any, Any, Infos]:
-        """Returns the six values of `step` as a tuple; flags and discounts are None if no lane has another than usual.
+    def step_values(
+        self, action: Any, restart: Mask | None = None, hold: Mask | None = None
+    ) -> tuple[Any, Any, Any, Any, Any, Infos]:
+        """Runs `step`, and returns its six values as a tuple, with None for flags and discounts that are the usual.
 
         Args:
-            action: The actions of all lanes, with leaves of shape (n, …).
-            restart: The lanes to reset instead, shape (n,), bool; None for none.
+            action: As for `step`.
+            restart: As for `step`.
+            hold: As for `step`.
         """
-        restart = as_mask(restart, self.batch_size, "restart")
-        over = self._over if restart is None else self._over & ~restart
+        restart, hold = step_masks(self, restart, hold)
+        idle = either(restart, hold)
+        over = self._over if idle is None else self._over & ~idle
         if np.count_nonzero(over):  # before any lane has acted
             raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
         plan = self._planned()
         calls: Sequence[LaneCall] = plan.steps
-        if restart is not None and np.count_nonzero(restart):
+        if idle is not None:
             self._check_all_begun("step")
             calls = list(calls)
-            for index in np.flatnonzero(restart).tolist():
-                calls[index] = plan.restarts[index]
-        values = self._stacked(plan, calls, action)
-        terminated, truncated = values[2], values[3]
-        self._over = np.zeros(self.batch_size, bool) if terminated is None else terminated | truncated
-        return values
-
-    def step_lanes(self, action: Any, lanes: Mask) -> Step:
-        chosen = as_mask(lanes, self.batch_size, "lanes")
-        if np.count_nonzero(self._over & chosen):
-            raise EpisodeError(f"step: in lanes {np.flatnonzero(self._over & chosen).tolist()}, {ENDED_LANES}")
-        plan = self._planned()
-        each = zip(plan.steps, plan.pauses, chosen.tolist(), strict=True)
-        calls = [step if acts else pause for step, pause, acts in each]
+            for mask, others in ((restart, plan.restarts), (hold, plan.pauses)):
+                for index in [] if mask is None else np.flatnonzero(mask).tolist():
+                    calls[index] = others[index]
         *values, infos = self._stacked(plan, calls, action)
-        # Infos by lane, because wrappers add entries to those of acting lanes only.
-        step = full_lanes_step((*values, Infos(list(infos))), self.discount_spec, self.batch_size)
-        self._over = np.where(chosen, step.terminated | step.truncated, self._over)
-        return step
+        over = np.zeros(self.batch_size, bool) if values[2] is None else values[2] | values[3]
+        if hold is not None:
+            over = over | self._over & hold
+            infos = Infos(list(infos))  # by lane, because wrappers add entries to those of other lanes only
+        self._over = over
+        return (*values, infos)  # pyright: ignore[reportReturnType]
 
     def seeds_of_lanes(self, seed: int) -> list[int]:
         if self.shares_streams:

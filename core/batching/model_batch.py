@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .. import tree
 from ..errors import EpisodeError, SnapshotUnsupported, SpecError
 from ..lane_values import put, take
-from ..protocol.batch_env import Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
+from ..protocol.batch_env import Mask, as_mask, either, full_lanes_step, make_batch_reset, step_masks
 from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
 from ..protocol.fast_steps import Count
 from ..protocol.infos import Infos
@@ -108,102 +108,125 @@ class ModelBatch(LaneContexts):
             return self.model.initial(rng, columns, self.batch_size)
         return self.model.initial(rng, self._columns_at(index, columns), len(index))
 
-    def step(self, action: Any, restart: Mask | None = None) -> Step:
-        return full_lanes_step(self.step_values(action, restart), self.discount_spec, self.batch_size)
+    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
+        return full_lanes_step(self.step_values(action, restart, hold), self.discount_spec, self.batch_size)
 
     def step_values(
-        self, action: Any, restart: Mask | None = None
+        self, action: Any, restart: Mask | None = None, hold: Mask | None = None
     ) -> tuple[Any, Any, Mask | None, Mask | None, Any, Infos]:
-        """Returns the six values of `step` as a tuple; flags and discounts are None if no lane has another than usual.
+        """Runs `step`, and returns its six values as a tuple, with None for flags and discounts that are the usual.
 
         Args:
-            action: The actions of all lanes, with leaves of shape (n, …).
-            restart: The lanes to reset instead, shape (n,), bool; None for none.
+            action: As for `step`.
+            restart: As for `step`.
+            hold: As for `step`.
         """
-        return ModelBatch.counted_step(self, action, restart)[:6]  # a subclass may have one by kernels
+        return ModelBatch.counted_step(self, action, restart, hold)[:6]  # a subclass may have one by kernels
 
-    def ended_step(self, action: Any, restart: Mask | None = None) -> tuple[Any, ...]:
+    def ended_step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> tuple[Any, ...]:
         """Returns the values of `step_values`, and the mask of the lanes that have ended, or None.
 
         Args:
             action: As for `step`.
             restart: As for `step`.
+            hold: As for `step`.
         """
-        return ModelBatch.counted_step(self, action, restart)
+        return ModelBatch.counted_step(self, action, restart, hold)
 
-    def counted_step(self, action: Any, restart: Mask | None = None, count: Count | None = None) -> Any:
+    def counted_step(
+        self, action: Any, restart: Mask | None = None, hold: Mask | None = None, count: Count | None = None
+    ) -> Any:
         """Returns the values of `ended_step`; None, before anything has changed, where a lane past the limit would act.
 
         Args:
             action: As for `step`.
             restart: As for `step`.
+            hold: As for `step`.
             count: The limit of steps of a wrapper around this batch; None for none.
         """
         n, model, streams, before = self.batch_size, self.model, self.streams, self._state
-        restart = as_mask(restart, n, "restart")
-        index = None if restart is None else restart.nonzero()[0]
-        if index is None or not index.size:
-            index = restart = None
+        index = held = idle = still = None
+        if restart is not None or hold is not None:
+            restart, hold = step_masks(self, restart, hold)
+            still = either(restart, hold)
+            index, held, idle = (None if mask is None else mask.nonzero()[0] for mask in (restart, hold, still))
         if count is not None and np.count_nonzero(count[0]):
-            cut = count[0] if restart is None else np.greater(count[0], restart)
+            cut = count[0] if still is None else np.greater(count[0], still)
             if np.count_nonzero(cut):
                 return None
         # Mostly, the lanes that restart are those that have ended; comparing bytes shows that faster than masks do.
-        if self._some_over and (restart is None or self._over.tobytes() != restart.tobytes() or not self._begun):
-            over = self._over if restart is None else np.greater(self._over, restart)
+        if self._some_over and (still is None or self._over.tobytes() != still.tobytes() or not self._begun):
+            over = self._over if still is None else np.greater(self._over, still)
             if np.count_nonzero(over) or not self._begun:
                 self._refuse(over)
         if self._one_action:
             self._check_number(action)
-        if index is not None:
-            # The dynamics also run in lanes that restart, with a valid action; the result is discarded.
+        if idle is not None:
+            # The dynamics also run in lanes that do not act, with a valid action; the result is discarded.
             if self._one_action:
-                action = _with(action, index, self._idle)
+                action = _with(action, idle, self._idle)
             else:
-                action = tree.map_leaves(lambda idle, leaf: _with(leaf, index, idle), self._idle, action)
+                action = tree.map_leaves(lambda nothing, leaf: _with(leaf, idle, nothing), self._idle, action)
         state = model.transition(before, action, streams.dynamics)
         reward = (self._rewarder or model.reward)(before, action, state)
         if not isinstance(reward, (AnyArray, AnyDict, AnyTuple, AnyList)):
             reward = np.full(n, reward)
-        if index is not None:
-            state = put(state, index, self._initial(index))
+        if idle is not None:
+            if index is not None:
+                state = put(state, index, self._initial(index))
+            if held is not None:
+                state = put(state, held, take(before, held))
             if isinstance(reward, AnyArray):
-                reward = _with(reward, index, _ZERO)
+                reward = _with(reward, idle, _ZERO)
             else:
-                reward = tree.map_leaves(lambda leaf: _with(leaf, index, 0), reward)
+                reward = tree.map_leaves(lambda leaf: _with(leaf, idle, 0), reward)
         observation = model.observe(state, streams.observation)
-        terminated, truncated = self._ends(model.terminal(state), restart), model.truncated(state)
-        truncated = None if truncated is False else self._ends(truncated, restart)  # False is the default
+        if held is not None:  # which noise would change
+            observation = put(observation, held, take(self._observation, held))
+        terminated, truncated = self._ends(model.terminal(state), still), model.truncated(state)
+        truncated = None if truncated is False else self._ends(truncated, still)  # False is the default
         discount = model.discount(state)
         if discount is not None:
             if isinstance(discount, (int, float)):
                 discount = np.full(n, float(discount))
-            if index is not None:
-                discount = _with(discount, index, 1)
+            if idle is not None:
+                discount = _with(discount, idle, 1)
         columns = model.info(state)
-        infos = Infos(columns=columns, n=n) if columns else self._no_columns
+        if hold is not None:
+            infos = Infos(columns=columns, n=n, mask=~hold)
+        else:
+            infos = Infos(columns=columns, n=n) if columns else self._no_columns
         over = terminated if truncated is None else truncated if terminated is None else terminated | truncated
         # Only now, as in `reset`.
         self._state, self._observation = state, observation
-        self._some_over = over is not None
-        self._over = self._none_over if over is None else over.copy()  # the flags are the caller's
+        if hold is None:
+            self._some_over = over is not None
+            self._over = self._none_over if over is None else over.copy()  # the flags are the caller's
+        else:
+            kept = self._over & hold
+            self._over = kept if over is None else over | kept
+            self._some_over = bool(self._over.any())
         if count is not None:
-            late = self._late(count, index)
+            late = self._late(count, index, held)
             if late is not None:
+                late = late if still is None else np.greater(late, still)
                 truncated = over = late if truncated is None else late | truncated
-            count[0][:] = False if truncated is None else truncated
+            cut = False if truncated is None else truncated
+            count[0][:] = cut if hold is None else count[0] & hold | cut
         if over is None:
             return observation, reward, None, None, discount, infos, None
         terminated = np.zeros(n, bool) if terminated is None else terminated
         truncated = np.zeros(n, bool) if truncated is None else truncated
         return observation, reward, terminated, truncated, discount, infos, terminated | truncated
 
-    def _late(self, count: Count, index: NDArray[np.intp] | None) -> Mask | None:
+    def _late(self, count: Count, index: NDArray[np.intp] | None, held: NDArray[np.intp] | None) -> Mask | None:
         """Counts a step of all lanes; returns those that have reached the limit, or None if there are none."""
         elapsed = count[1][:-1]
         np.add(elapsed, _ONE, elapsed)
         if index is not None:
             elapsed[index] = 0
+        if held is not None:
+            elapsed[held] -= 1
         self._steps_left -= 1
         if self._steps_left > 0 and self._counted is count[1]:
             return None
@@ -212,11 +235,11 @@ class ModelBatch(LaneContexts):
         late = elapsed >= limit
         return late if np.count_nonzero(late) else None
 
-    def _ends(self, value: Any, restart: Mask | None) -> Mask | None:
-        """Returns a flag of all lanes, False in those that restart; None if it is False in all."""
+    def _ends(self, value: Any, still: Mask | None) -> Mask | None:
+        """Returns a flag of all lanes, False in those that do not act; None if it is False in all."""
         flags = value if isinstance(value, AnyArray) else self._flags(value)
-        if restart is not None:
-            flags = np.greater(flags, restart)  # of bools, this is "and not"
+        if still is not None:
+            flags = np.greater(flags, still)  # of bools, this is "and not"
         # Counting is several times faster than `any` on the few bools of a mask.
         return flags if np.count_nonzero(flags) else None
 
@@ -226,35 +249,6 @@ class ModelBatch(LaneContexts):
         shape = action.shape if isinstance(action, AnyArray) else np.shape(action)
         if shape[:1] != (n,):
             raise SpecError(f"action: expected one for each of {n} lanes, got {shown(action)}")
-
-    def step_lanes(self, action: Any, lanes: Mask) -> Step:
-        if self._one_action:
-            self._check_number(action)
-        chosen = as_mask(lanes, self.batch_size, "lanes")
-        if not self._begun or (self._over & chosen).any():
-            self._refuse(self._over & chosen)
-        state, observation, over = self._state, self._observation, self._over
-        # The pausing lanes act as well, with a valid action; then their state and observation are restored.
-        still, index = ~chosen, np.flatnonzero(~chosen)
-        self._over, self._some_over = np.zeros(self.batch_size, bool), False
-        try:
-            step = self.step(tree.map_leaves(lambda idle, leaf: _with(leaf, index, idle), self._idle, action))
-        except Exception:
-            self._over, self._some_over = over, bool(over.any())
-            raise
-        self._state = put(self._state, index, take(state, index))
-        self._observation = put(self._observation, index, take(observation, index))
-        self._over = np.where(chosen, step.terminated | step.truncated, over)
-        self._some_over = bool(self._over.any())
-        values = (
-            self._observation,
-            tree.map_leaves(lambda leaf: _with(leaf, index, 0), step.reward),
-            step.terminated & chosen,
-            step.truncated & chosen,
-            _with(step.discount, index, 1),
-            Infos([{} if waits else info for waits, info in zip(still.tolist(), step.info, strict=True)]),
-        )
-        return make_batch_step(values)
 
     def _flags(self, value: Any) -> Mask:
         if isinstance(value, AnyArray):

@@ -1,8 +1,8 @@
 """Batches: many lanes of one environment, stepped together.
 
 A `BatchEnv` is an `Env` whose values have a leading lane axis. It never resets a lane by itself: the caller resets
-lanes that have ended by `reset(mask=…)`, or by `step(actions, restart=…)` while the other lanes act. This expresses
-the auto-reset modes of all frameworks:
+lanes that have ended by `reset(mask=…)`, or by `step(actions, restart=…)` while the other lanes act; lanes of
+`step(actions, hold=…)` pause. This expresses the auto-reset modes of all frameworks:
 
     next step    step(actions, restart=over)
     same step    step(actions), then reset(mask=over)
@@ -85,7 +85,7 @@ class BatchEnv(Env):
         restarts: The supported ways to reset some of the lanes: `"step"`, ended lanes during the following step, by
             `restart=`; `"reset"`, ended lanes right after their end, by `reset(mask=…)`; `"live"`, any lanes at any
             time, by `reset(mask=…)`.
-        lanes_can_wait: True if some lanes can act while the others pause; see `step_lanes`.
+        lanes_can_wait: True if some lanes can act while the others pause, by `step(…, hold=…)`.
 
     Raises:
         SpecError: `n` is below 1.
@@ -122,35 +122,21 @@ class BatchEnv(Env):
         """
         raise NotImplementedError
 
-    def step(self, action: Any, restart: Mask | None = None) -> Step:
-        """Acts once in every lane, except in those that begin a new episode instead.
+    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
+        """Acts once in every lane, except in those that begin a new episode instead, or pause.
 
         Args:
-            action: The actions, with leaves of shape (n, …).
-            restart: The lanes to reset instead, bool of shape (n,); their actions are ignored. They return their first
-                observation and reset info, reward 0, both flags False, and discount 1.
+            action: The actions, with leaves of shape (n, …); those of lanes that do not act are ignored.
+            restart: The lanes to reset instead, bool of shape (n,). They return their first observation and reset info,
+                reward 0, both flags False, and discount 1.
+            hold: The lanes that pause, bool of shape (n,), whether they have ended or not. They keep everything, and
+                return their current observation, an empty info, reward 0, both flags False, and discount 1.
 
         Raises:
             EpisodeError: One of the other lanes has not been reset, or has ended.
+            SpecError: A lane is in both masks, or the lanes of this batch cannot pause; see `lanes_can_wait`.
         """
         raise NotImplementedError
-
-    def step_lanes(self, action: Any, lanes: Mask) -> Step:
-        """Acts once in some lanes, while the others pause.
-
-        Args:
-            action: The actions, with leaves of shape (n, …); those of pausing lanes are ignored.
-            lanes: The lanes that act, bool of shape (n,). The others may have ended or not.
-
-        Returns:
-            The step of all n lanes. A pausing lane has its current observation, reward 0, both flags False, and
-            discount 1.
-
-        Raises:
-            EpisodeError: One of the acting lanes has not been reset, or has ended.
-            SpecError: The lanes of this batch cannot pause; see `lanes_can_wait`.
-        """
-        raise SpecError(f"step_lanes: the lanes of {type(self).__name__} act together; none of them can pause")
 
     def seeds_of_lanes(self, seed: int) -> list[int]:
         """Returns the seed of each lane's generator after `reset(seed=seed)`; equal seeds if the lanes share one."""
@@ -178,6 +164,20 @@ class BatchEnv(Env):
         return stack(self.action_spec, [sample(self.action_spec, rng) for _ in range(self.batch_size)])
 
 
+def step_masks(batch: Any, restart: Any, hold: Any) -> tuple[Mask | None, Mask | None]:
+    """Returns the two masks of a batch's step as arrays, after checking them; None for one that has no lane."""
+    restart, hold = (as_mask(mask, batch.batch_size, what) for mask, what in ((restart, "restart"), (hold, "hold")))
+    restart = restart if restart is not None and np.count_nonzero(restart) else None
+    if hold is None or not np.count_nonzero(hold):
+        return restart, None
+    if not batch.lanes_can_wait:
+        raise SpecError(f"hold: the lanes of {type(batch).__name__} act together; none of them can pause")
+    if restart is not None and np.count_nonzero(both := hold & restart):
+        lanes = np.flatnonzero(both).tolist()
+        raise SpecError(f"hold: lanes {lanes} are in restart, too; a lane begins an episode or pauses")
+    return restart, hold
+
+
 def each_of(context: Mapping[str, Any], n: int) -> Mapping[str, Any]:
     """Returns a context of n lanes, by feature one value a lane, of one that may have one value for all."""
     return {name: value if np.ndim(value) else [value] * n for name, value in context.items()}
@@ -191,6 +191,11 @@ def full_lanes_step(values: Any, discount_spec: SpecTree, n: int) -> Step:
     if discount is None:
         discount = default_discounts(discount_spec, terminated)
     return make_batch_step((observation, reward, terminated, truncated, discount, infos))
+
+
+def either(one: Mask | None, other: Mask | None) -> Mask | None:
+    """Returns the lanes that are in one of two masks; None for none."""
+    return other if one is None else one if other is None else one | other
 
 
 def default_discounts(spec: SpecTree, terminated: Mask) -> Any:

@@ -16,7 +16,7 @@ from ..protocol.infos import Infos
 from ..protocol.multi_env import MASK, MultiEnv, MultiStep
 from ..protocol.process import Info
 from ..spec import Array, SpecTree
-from ..wrapping.arguments import at_least, bounds_or_inf, check_waiting
+from ..wrapping.arguments import acting, at_least, bounds_or_inf, check_waiting
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted, ended
 
@@ -49,12 +49,8 @@ class ActionRepeat(Lifted):
             discount_spec=accumulated(operator.mul, specs.discount),
         )
 
-    def step(self, action: Any, restart: Any = None) -> Any:
-        step = super().step(action, restart)
-        return self._repeated(step, action, True if restart is None else ~np.asarray(restart))
-
-    def step_lanes(self, action: Any, lanes: Any) -> Any:
-        return self._repeated(super().step_lanes(action, lanes), action, np.asarray(lanes))
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Any:
+        return self._repeated(super().step(action, restart, hold), action, acting(restart, hold))
 
     def _repeated(self, step: Any, action: Any, acted: Any) -> Any:
         """A step with its repetitions; in a batch by the lanes that acted in it."""
@@ -72,7 +68,7 @@ class ActionRepeat(Lifted):
                 acted = acted & ~ended(self, step)
                 if not acted.any():
                     return step
-                step = _after(step, super().step_lanes(action, acted), acted)
+                step = _after(step, super().step(action, hold=~acted), acted)
         return step
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from .. import tree
 from ..batching.loop import Lanes
 from ..errors import EpisodeError
-from ..protocol.batch_env import as_mask
+from ..protocol.batch_env import either, step_masks
 from ..protocol.env import Step
 from ..protocol.episode import ENDED_LANES, OVER, RUNNING
 from ..protocol.infos import Infos
@@ -19,7 +19,7 @@ from ..protocol.process import Info
 from ..protocol.roster import check_actions
 from ..rewards.termination import Termination, TerminationFunction, as_termination
 from ..spec import SpecTree
-from ..wrapping.arguments import at_least, check_waiting, with_zero
+from ..wrapping.arguments import acting, at_least, check_waiting, with_zero
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
 from ..wrapping.lifted_multi import LiftedMultiEnv
@@ -75,24 +75,18 @@ class Terminated(Lifted):
         self.termination = as_termination(termination)
         super().__init__(env)
 
-    def step(self, action: Any, restart: Any = None) -> Any:
-        before = self._state_before()
-        result: Any = super().step(action, restart)
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Any:
+        before, cut = self._state_before(), self._cut
+        result: Any = super().step(action, restart, hold)
         if isinstance(self, MultiEnv):
             return self._of_several(before, action, result)
         if self.batch_size is None:
             return self._of_one(before, action, result)
-        return self._of_lanes(before, action, result, True if restart is None else ~np.asarray(restart))
+        return self._of_lanes(before, action, result, acting(restart, hold), False if hold is None else cut & hold)
 
-    def step_lanes(self, action: Any, lanes: Any) -> Step:
-        before, cut = self._state_before(), self._cut
-        step = self._of_lanes(before, action, super().step_lanes(action, lanes), np.asarray(lanes))
-        self._cut = np.where(lanes, self._cut, cut)
-        return step
-
-    def _of_lanes(self, before: Any, action: Any, step: Step, acted: Any) -> Step:
+    def _of_lanes(self, before: Any, action: Any, step: Step, acted: Any, kept: Any) -> Step:
         verdict = self._verdicts(before, action) & acted
-        self._cut = verdict
+        self._cut = verdict | kept
         discount = tree.map_leaves(lambda leaf: _zero_where(verdict, leaf), step.discount)
         return step._replace(terminated=step.terminated | verdict, discount=discount)
 
@@ -160,56 +154,47 @@ class _PaddedEnv(LiftedEnv):
         self._terminated, self._truncated = self._terminated & ~began, self._truncated & ~began
         return result
 
-    def step(self, action: Any, restart: Any = None) -> Step:
-        if restart is None:
-            return self._paced(action, self._lanes(True), None)
-        began: Any = as_mask(restart, self.batch_size or 0, "restart")
-        return self._paced(action, ~began, began)
-
-    def step_lanes(self, action: Any, lanes: Any) -> Step:
-        return self._paced(action, as_mask(lanes, self.batch_size, "lanes"), None, some=True)
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
+        if self.batch_size is not None:
+            restart, hold = step_masks(self, restart, hold)
+        return self._paced(action, self._lanes(True) & acting(restart, hold), restart, hold)
 
     def _lanes(self, flag: bool) -> Any:
         """One flag for all lanes, or for the one agent."""
         return np.full(() if self.batch_size is None else self.batch_size, flag)
 
-    def _paced(self, action: Any, acting: Any, restart: Any, some: bool = False) -> Step:
-        """A step of the lanes `acting`; of them alone, as in `step_lanes`, where it is to be of `some`."""
-        over = acting & (self._elapsed >= self.fix_length)
+    def _paced(self, action: Any, acts: Any, restart: Any, hold: Any) -> Step:
+        """A step, in which some lanes act."""
+        over = acts & (self._elapsed >= self.fix_length)
         if over.any():
             raise EpisodeError(
                 f"step: {OVER}"
                 if self.batch_size is None
                 else f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}"
             )
-        padding = acting & (self._terminated | self._truncated)
+        padding = acts & (self._terminated | self._truncated)
         if padding.any():
-            step = self._padded(action, acting, restart, padding)
+            step = self._padded(action, restart, hold, padding)
         else:
-            step = super().step_lanes(action, acting) if some else super().step(action, restart)
+            step = super().step(action, restart, hold)
         began = self._lanes(False) if restart is None else restart
-        self._elapsed = np.where(began, 0, self._elapsed + acting)
+        self._elapsed = np.where(began, 0, self._elapsed + acts)
         self._terminated = self._terminated & ~began | step.terminated
         self._truncated = self._truncated & ~began | step.truncated
-        full = acting & (self._elapsed >= self.fix_length)
+        full = acts & (self._elapsed >= self.fix_length)
         terminated, truncated = full & self._terminated, full & (self._truncated | ~self._terminated)
         if self.batch_size is None:
             terminated, truncated = bool(terminated), bool(truncated)
         return step._replace(terminated=terminated, truncated=truncated)
 
-    def _padded(self, action: Any, acting: Any, restart: Any, padding: Any) -> Step:
+    def _padded(self, action: Any, restart: Any, hold: Any, padding: Any) -> Step:
         """A step in which only those act inside that have not ended there."""
         if self.batch_size is None:
             reward, discount = (tree.map_leaves(_zero, spec) for spec in (self.reward_spec, self.discount_spec))
             return Step(self.observation, reward, False, False, discount, {PADDING: True})
-        step = super().step_lanes(action, acting & ~padding)  # first, for it may be refused
+        step = super().step(action, restart, either(hold, padding))
         infos = [{PADDING: True, **own} if padded else own for padded, own in zip(padding, step.info, strict=True)]
-        discount = zeroed(step.discount, padding, self.discount_spec, zero=0)
-        observation = step.observation
-        if restart is not None and restart.any():
-            observation, first = super().reset(mask=restart)
-            infos = [{**info, **own} for info, own in zip(infos, first, strict=True)]
-        return step._replace(observation=observation, discount=discount, info=Infos(infos))
+        return step._replace(discount=zeroed(step.discount, padding, self.discount_spec, zero=0), info=Infos(infos))
 
 
 class _PaddedMultiEnv(LiftedMultiEnv):
@@ -238,7 +223,7 @@ class _PaddedMultiEnv(LiftedMultiEnv):
         self._elapsed, self._ends = 0, {}
         return result
 
-    def step(self, actions: Mapping[Any, Any], restart: None = None) -> MultiStep:
+    def step(self, actions: Mapping[Any, Any], restart: None = None, hold: None = None) -> MultiStep:
         length, ends = self.fix_length, self._ends
         if ends or self._elapsed >= length:
             check_actions(actions, self.acting, RUNNING if self.agents else OVER)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..errors import SpecError
-from ..wrapping.arguments import at_least
+from ..wrapping.arguments import acting, at_least
 from ..wrapping.lifted import Lifted, ended
 
 if TYPE_CHECKING:
@@ -44,14 +44,9 @@ class RunStats(Lifted):
         self._count(True if mask is None else mask, False, False)
         return result
 
-    def step(self, action: Any, restart: Any = None) -> Any:
-        step = super().step(action, restart)
-        self._count(False if restart is None else restart, True, ended(self, step))
-        return step
-
-    def step_lanes(self, action: Any, lanes: Any) -> Any:
-        step = super().step_lanes(action, lanes)
-        self._count(False, lanes, ended(self, step))
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Any:
+        step = super().step(action, restart, hold)
+        self._count(False if restart is None else restart, acting(None, hold), ended(self, step))
         return step
 
     def _count(self, began: Any, acted: Any, over: Any) -> None:
@@ -89,11 +84,8 @@ class PerformanceProfiler(Lifted):
     def reset(self, **arguments: Any) -> Any:
         return self._profiled(super().reset, **arguments)
 
-    def step(self, action: Any, restart: Any = None) -> Any:
-        return self._counted(self._profiled(super().step, action, restart))
-
-    def step_lanes(self, action: Any, lanes: Any) -> Any:
-        return self._counted(self._profiled(super().step_lanes, action, lanes))
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Any:
+        return self._counted(self._profiled(super().step, action, restart, hold))
 
     def _profiled(self, call: Callable[..., Any], *args: Any, **arguments: Any) -> Any:
         if self._profile is None:

@@ -169,13 +169,9 @@ class Represented(Lifted):
         self._shown = None
         return super().reset(**arguments)
 
-    def step(self, action: Any, restart: Any = None) -> Step:
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
         self._shown = None
-        return super().step(action, restart)
-
-    def step_lanes(self, action: Any, lanes: Any) -> Step:
-        self._shown = None
-        return super().step_lanes(action, lanes)
+        return super().step(action, restart, hold)
 
     def restore(self, snapshot: Snapshot) -> None:
         self._shown = None

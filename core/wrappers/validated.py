@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
@@ -12,7 +12,7 @@ from .. import tree
 from ..authoring.unchanged_states import unchanged_states
 from ..errors import SpecError
 from ..lane_values import lane
-from ..protocol.batch_env import as_mask
+from ..protocol.batch_env import either, step_masks
 from ..protocol.env import Env, Reset, Step
 from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree, validate
@@ -57,22 +57,15 @@ class Validated(Wrapper):
         self._check_result(result)
         return result
 
-    def step(self, action: Any, restart: Any = None) -> Step:
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
         if self.batch_size is not None:
-            restart = as_mask(restart, self.batch_size, "restart")
-        return self._checked(lambda: super(Validated, self).step(action, restart), action, restart)
-
-    def step_lanes(self, action: Any, lanes: Any) -> Step:
-        lanes = as_mask(lanes, self.batch_size, "lanes")
-        return self._checked(lambda: super(Validated, self).step_lanes(action, lanes), action, ~lanes)
-
-    def _checked(self, call: Callable[[], Step], action: Any, idle: Any) -> Step:
-        """Returns the result of a step; the actions, rewards and discounts of the lanes `idle` may be anything."""
+            restart, hold = step_masks(self, restart, hold)
+        idle = either(restart, hold)  # whose actions, rewards and discounts may be anything
         self._step += 1
         try:
             self._check(self.action_spec, action, "action", idle)
             with unchanged_states(self.env):
-                result = call()
+                result = super().step(action, restart, hold)
         except Exception:
             self._step -= 1  # the episode stays where it was
             raise

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..errors import SpecError
+from ..protocol.batch_env import either
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
 
 
@@ -18,6 +19,12 @@ def at_least(value: Any, least: int, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise SpecError(f"{name}: expected an integer of at least {least}, got {value!r}")
     return int(cast("int", value))
+
+
+def acting(restart: Any, hold: Any) -> Any:
+    """Returns the lanes that act in a step with these masks; True for all."""
+    idle = either(restart, hold)
+    return True if idle is None else ~np.asarray(idle)
 
 
 def check_waiting(wrapper: Any) -> None:

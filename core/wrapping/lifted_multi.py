@@ -81,7 +81,7 @@ class LiftedMultiEnv(Changing[MultiEnv], MultiWrapper):
         self._recall(observations, infos)
         return MultiReset(self._seen(observations), self._told(infos))
 
-    def step(self, actions: Mapping[Any, Any], restart: None = None) -> MultiStep:
+    def step(self, actions: Mapping[Any, Any], restart: None = None, hold: None = None) -> MultiStep:
         """Acts once; see `MultiEnv.step`."""
         return full_multi_step(self.step_values(actions))
 

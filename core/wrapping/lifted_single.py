@@ -9,7 +9,7 @@ import numpy as np
 from .. import tree
 from ..errors import EpisodeError, SpecError
 from ..lane_values import put, take
-from ..protocol.batch_env import as_mask, full_lanes_step
+from ..protocol.batch_env import either, full_lanes_step, step_masks
 from ..protocol.env import Env, Reset, Step, full_step
 from ..protocol.episode import ENDED_LANES, OVER
 from ..protocol.fast_steps import (
@@ -92,30 +92,30 @@ class LiftedEnv(Changing[Env], Wrapper):
         self._cut = self._cut & (False if mask is None else ~np.asarray(mask))
         return Reset(seen, info)
 
-    def step(self, action: Any, restart: Any = None) -> Step:
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
         if self._has_lanes:
-            return full_lanes_step(
-                LiftedEnv.step_values(self, action, restart), self.discount_spec, cast("int", self.batch_size)
-            )
-        if restart is not None:
-            raise SpecError("restart: expected None, because there are no lanes; start an episode by reset()")
+            values = LiftedEnv.step_values(self, action, restart, hold)
+            return full_lanes_step(values, self.discount_spec, cast("int", self.batch_size))
+        if restart is not None or hold is not None:
+            name = "hold" if restart is None else "restart"
+            raise SpecError(f"{name}: expected None, because there are no lanes; start an episode by reset()")
         if self._six_values is None:
             self._six_values = assemble(_six_values, unbound=self)
         return full_step(self._six_values(self, action))
 
-    def step_values(self, action: Any, restart: Any = None) -> tuple[Any, Any, Any, Any, Any, Any]:
+    def step_values(self, action: Any, restart: Any = None, hold: Any = None) -> tuple[Any, Any, Any, Any, Any, Any]:
         """Steps a batch. Flags and discounts are None for the defaults; see `full_lanes_step`."""
-        return self.ended_step(action, restart)[:6]  # pyright: ignore[reportReturnType]
+        return self.ended_step(action, restart, hold)[:6]  # pyright: ignore[reportReturnType]
 
-    def ended_step(self, action: Any, restart: Any = None) -> tuple[Any, ...]:
+    def ended_step(self, action: Any, restart: Any = None, hold: Any = None) -> tuple[Any, ...]:
         """Returns the values of a batch's `step_values`, and the mask of the lanes that have ended, or None."""
         counted, memory = self._step_counted, self._memory
         if counted is not None and memory is not None:  # the batch inside counts, if it can
             count = memory.count if memory.runs_with(self._cut) else self._start_count(memory)
-            values = None if count is None else counted(action, restart, count)
+            values = None if count is None else counted(action, restart, hold, count)
             if values is not None:
                 return values
-        return (*self._step_lanes(action, as_mask(restart, self.batch_size, "restart")), None)
+        return (*self._step_batch(action, *step_masks(self, restart, hold)), None)
 
     def _start_count(self, memory: ElapsedSteps) -> Any:
         """Returns a count that the batch inside advances from here on; None where it cannot."""
@@ -195,32 +195,22 @@ class LiftedEnv(Changing[Env], Wrapper):
         """True if the change of this wrapper may truncate episodes."""
         return self._end is not None
 
-    def step_lanes(self, action: Any, lanes: Any) -> Step:
-        n = cast("int", self.batch_size)
-        return full_lanes_step(self._step_lanes(action, None, as_mask(lanes, n, "lanes")), self.discount_spec, n)
-
-    def _step_lanes(self, action: Any, restart: Any, lanes: Any = None) -> tuple[Any, Any, Any, Any, Any, Any]:
-        none = self._no_flags
+    def _step_batch(self, action: Any, restart: Any, hold: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
+        none, idle = self._no_flags, either(restart, hold)
         # A wrapper may cut lanes off in a `step` of its own, too.
         if self._cut is not none and np.count_nonzero(self._cut):
-            over = self._cut if restart is None else np.greater(self._cut, restart)
-            if lanes is not None:
-                over = over & lanes
+            over = self._cut if idle is None else np.greater(self._cut, idle)
             if np.count_nonzero(over):
                 raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
-        if restart is not None:
-            restart = restart if np.count_nonzero(restart) else None
-        idle = restart if lanes is None else ~lanes
         if idle is not None and (self._act is not None or (self._remember is not None and not self._shared)):
             action = zeroed(action, idle, self.action_spec)  # lanes that do not act may hold anything
         inner_action = action if self._act is None else self._act(action)
-        if lanes is not None:
-            values = cast("Any", self.env).step_lanes(inner_action, lanes)
-        elif restart is None or self._ignores_beginnings:
-            values = self._inner_step(inner_action, restart)
+        masks = (restart,) if hold is None else (restart, hold)
+        if restart is None or self._ignores_beginnings:
+            values = self._inner_step(inner_action, *masks)
         else:
             with self.beginning(restart):
-                values = self._inner_step(inner_action, restart)
+                values = self._inner_step(inner_action, *masks)
         observation, reward, terminated, truncated, discount, info = values
         before = memory = self._memory
         if self._remember is not None:
@@ -229,8 +219,8 @@ class LiftedEnv(Changing[Env], Wrapper):
             memory = self._merged(memory, self._begin(observation), restart)
         if self._note is not None:
             memory = self._note(memory, info)
-        if lanes is not None and memory is not before:
-            memory = self._merged(memory, before, ~lanes)
+        if hold is not None and memory is not before:
+            memory = self._merged(memory, before, hold)
         seen = self._seen(observation, memory)
         if self._pay is not None:
             reward = self._pay(reward, memory)
@@ -243,9 +233,9 @@ class LiftedEnv(Changing[Env], Wrapper):
                 if terminated is None:
                     terminated, truncated = (none.copy(), truncated) if np.count_nonzero(truncated) else (None, None)
             cut = none if truncated is None else truncated.copy()
-            self._cut = cut if lanes is None else np.where(lanes, cut, self._cut)
+            self._cut = cut if hold is None else np.where(hold, self._cut, cut)
         if self._tell is not None:
-            info = cast("Infos", info).adding(self._tell(memory), lanes)
+            info = cast("Infos", info).adding(self._tell(memory), None if hold is None else ~hold)
         self._memory = memory
         return seen, reward, terminated, truncated, discount, info
 

@@ -1,7 +1,8 @@
 """Wrappers: environments made from another environment.
 
 A wrapper forwards everything that it does not change. One class serves single environments and batches alike: values
-of a batch have a leading lane axis, and `mask` and `restart` select the lanes that begin a new episode.
+of a batch have a leading lane axis, `mask` and `restart` select the lanes that begin a new episode, and `hold` those
+that pause.
 """
 
 from __future__ import annotations
@@ -52,19 +53,14 @@ class Wrapper(Around[Env], Env):
             return self._env_inside.reset(seed=seed, options=options)
         return self._env_inside.reset(seed=seed, options=options, mask=mask)
 
-    def step(self, action: Any, restart: NDArray[np.bool_] | None = None) -> Step:
+    def step(
+        self, action: Any, restart: NDArray[np.bool_] | None = None, hold: NDArray[np.bool_] | None = None
+    ) -> Step:
+        if hold is not None:
+            return self._env_inside.step(action, restart, hold)
         if restart is None:
             return self.env.step(action)
         return self._env_inside.step(action, restart)
-
-    def step_lanes(self, action: Any, lanes: NDArray[np.bool_]) -> Step:
-        """Acts once in some lanes; see `BatchEnv.step_lanes`.
-
-        Args:
-            action: The actions of all lanes, with leaves of shape (n, …).
-            lanes: The lanes that act, shape (n,), bool.
-        """
-        return self._env_inside.step_lanes(action, lanes)
 
     @property
     def observation(self) -> Any:

@@ -181,7 +181,7 @@ def test_elapsed_steps_are_those_of_an_array_that_counts(sequence):
             counts[begun] = 0
         else:
             acts = ~(mask | over)
-            step = limited.step_lanes(action, acts)
+            step = limited.step(action, hold=~acts)
         counts[acts] += 1
         np.testing.assert_array_equal(step.truncated, acts & (counts >= limit))
         ended = step.terminated | step.truncated

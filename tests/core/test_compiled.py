@@ -93,7 +93,7 @@ def test_blocks_of_lanes_return_the_bits_of_the_interpreted_ones(make, seed, n, 
         pausing = choices.random(n) < share
         action = one.sample_action()
         acting = ~pausing & ~over
-        a, b = one.step_lanes(action, acting), other.step_lanes(action, acting)
+        a, b = one.step(action, hold=~acting), other.step(action, hold=~acting)
         same(a, b)
         over = over | a.terminated | a.truncated
         begins = over | pausing
@@ -142,14 +142,14 @@ def test_lanes_that_pause_stay_as_they_are(make):
         lanes = rng.random(N) < 0.5
         action = one.sample_action()
         try:
-            expected = one.step_lanes(action, lanes)
+            expected = one.step(action, hold=~lanes)
         except EpisodeError:
             with pytest.raises(EpisodeError):
-                other.step_lanes(action, lanes)
+                other.step(action, hold=~lanes)
             over = np.array(one._over)
             same_reset(one.reset(mask=over), other.reset(mask=over))
             continue
-        same(expected, other.step_lanes(action, lanes))
+        same(expected, other.step(action, hold=~lanes))
     assert bits(one) == bits(other)
 
 

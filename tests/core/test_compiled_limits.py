@@ -90,7 +90,7 @@ OPERATIONS = st.lists(
         st.tuples(st.just("step"), st.just("ended")),
         st.tuples(st.just("step"), st.just("ended")),
         st.tuples(st.just("step"), st.none() | masks),
-        st.tuples(st.just("step_lanes"), masks),
+        st.tuples(st.just("hold"), masks),
         st.tuples(st.just("reset"), st.none() | masks),
         st.tuples(st.just("limit"), st.integers(1, 9)),
         st.tuples(st.just("inside"), st.none()),
@@ -131,8 +131,8 @@ def check_alike(make, data, way, seed, operations):
             over = both[0]._cut | np.asarray(both[0].env._over)
             restart = over if isinstance(argument, str) else argument
             results = [outcome(batch.step, action, restart) for batch in both]
-        elif name == "step_lanes":
-            results = [outcome(batch.step_lanes, action, argument) for batch in both]
+        elif name == "hold":
+            results = [outcome(batch.step, action, None, ~argument) for batch in both]
         elif name == "reset":
             results = [outcome(batch.reset, mask=argument) for batch in both]
         elif name == "inside":

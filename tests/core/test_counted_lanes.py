@@ -70,7 +70,7 @@ OPERATIONS = st.lists(
         st.tuples(st.just("step"), st.sampled_from(["ended", "written", "no mask", "few actions"])),
         st.tuples(st.just("step"), st.just("ended")),
         st.tuples(st.just("step"), masks | st.just(np.ones(N + 1, bool)) | st.just(np.zeros(N))),
-        st.tuples(st.just("step_lanes"), masks),
+        st.tuples(st.just("hold"), masks),
         st.tuples(st.just("reset"), st.none() | masks),
         st.tuples(st.sampled_from(["keep", "restore", "state", "inside", "copy", "pickle"]), st.none()),
     ),
@@ -121,8 +121,8 @@ def test_whatever_is_done_the_batch_counts_as_a_wrapper_does(make, seed, operati
                     each.terminated[:], each.truncated[:], each.reward[:] = True, True, 7
             elif step is not None:
                 given_out.append((step[:5], exact(step[:5])))
-        elif name == "step_lanes":
-            (_, one), (_, two) = (outcome(batch.step_lanes, action, argument) for batch in pair)
+        elif name == "hold":
+            (_, one), (_, two) = (outcome(batch.step, action, None, ~argument) for batch in pair)
         elif name == "reset":
             (_, one), (_, two) = (outcome(batch.reset, mask=argument) for batch in pair)
         elif name == "inside":

@@ -113,30 +113,28 @@ def test_a_batch_in_a_wrapper_is_each_lane_in_it_alone(name, data):
             lane(batch.observation_spec, first.observation, index), env.reset(seed=index).observation
         )
     for _ in range(data.draw(st.integers(1, 12), "steps")):
-        kind = data.draw(st.sampled_from(["step", "step", "restart", "reset", "some"]), "kind")
-        chosen = data.draw(masks, "mask")
+        kinds = data.draw(st.sampled_from([(), ("restart",), ("hold",), ("restart", "hold"), ("reset",)]), "kinds")
         action = np.array([alone[0].sample_action() for _ in range(n)])
-        if kind == "reset":
-            result = batch.reset(mask=chosen | over)
-            for index in np.flatnonzero(chosen | over):
+        if kinds == ("reset",):
+            begins = data.draw(masks, "reset") | over
+            result = batch.reset(mask=begins)
+            for index in np.flatnonzero(begins):
                 own = alone[index].reset()
                 np.testing.assert_equal(lane(batch.observation_spec, result.observation, index), own.observation)
                 assert result.info[index] == own.info
             over[:] = False
             continue
-        acting = chosen & ~over if kind == "some" else ~(over | (chosen & (kind == "restart")))
-        if kind == "some":
-            step = batch.step_lanes(action, acting)
-        else:
-            step = batch.step(action, restart=~acting)
+        hold = data.draw(masks, "hold") if "hold" in kinds else np.zeros(n, bool)
+        restart = (data.draw(masks, "restart") if "restart" in kinds else np.zeros(n, bool)) | over
+        step = batch.step(action, restart & ~hold, hold)
         for index, env in enumerate(alone):
-            if acting[index]:
+            if not (restart | hold)[index]:
                 same_lane(batch, step, index, env.step(action[index]))
                 over[index] = step.terminated[index] | step.truncated[index]
                 continue
-            observation, info = (env.observation, {}) if kind == "some" else env.reset()
+            observation, info = (env.observation, {}) if hold[index] else env.reset()
             same_lane(batch, step, index, envoi.Step(observation, 0.0, False, False, 1.0, info))
-            over[index] &= kind == "some"
+            over[index] &= hold[index]
         for index, env in enumerate(alone):
             np.testing.assert_equal(lane(batch.observation_spec, batch.observation, index), env.observation)
 
@@ -150,7 +148,7 @@ def test_lanes_that_one_model_steps_are_changed_alike_all_together_and_one_by_on
     for _ in range(30):
         action, chosen = together.sample_action(), rng.random(4) < 0.3
         if rng.random() < 0.3:
-            steps = [env.step_lanes(action, chosen & ~over) for env in (together, one_by_one)]
+            steps = [env.step(action, hold=~(chosen & ~over)) for env in (together, one_by_one)]
             over |= steps[0].terminated | steps[0].truncated
         else:
             steps = [env.step(action, restart=chosen | over) for env in (together, one_by_one)]
@@ -163,7 +161,7 @@ def test_only_the_lanes_that_are_chosen_act():
     for env in (envoi.Lanes([Walk() for _ in range(3)]), envoi.batch(Flock(), 3)):
         assert env.lanes_can_wait
         before = env.reset(seed=1).observation
-        step = env.step_lanes(np.array([1, 1, 1]), np.array([False, True, False]))
+        step = env.step(np.array([1, 1, 1]), hold=~np.array([False, True, False]))
         moved = [
             not np.array_equal(a, b) for a, b in zip(before["position"], step.observation["position"], strict=True)
         ]
@@ -173,15 +171,15 @@ def test_only_the_lanes_that_are_chosen_act():
         assert [bool(info) for info in step.info] == [False, True, False]
         over = np.zeros(3, bool)
         while not over[1]:
-            step = env.step_lanes(np.array([1, 1, 1]), np.array([False, True, False]))
+            step = env.step(np.array([1, 1, 1]), hold=~np.array([False, True, False]))
             over = step.terminated | step.truncated
         assert over.tolist() == [False, True, False]
         held = exact([env.state, env.observation])
         with pytest.raises(envoi.EpisodeError, match=r"lanes \[1\]"):
-            env.step_lanes(np.array([1, 1, 1]), np.array([True, True, False]))
+            env.step(np.array([1, 1, 1]), hold=~np.array([True, True, False]))
         assert exact([env.state, env.observation]) == held
         # A lane that has ended may pause; and it continues once it was reset.
-        assert not env.step_lanes(np.array([1, 1, 1]), np.array([True, False, False])).truncated[1]
+        assert not env.step(np.array([1, 1, 1]), hold=~np.array([True, False, False])).truncated[1]
         env.reset(mask=over)
         env.step(np.array([0, 0, 0]))
 
@@ -192,7 +190,7 @@ def test_lanes_that_do_not_act_may_get_any_action():
         env.reset(seed=0)
         step = env.step(np.array([2, 99]), restart=np.array([False, True]))
         assert step.observation["action"].tolist() == [[0, 2], [0, 0]]
-        step = env.step_lanes(np.array([-7, 1]), np.array([False, True]))
+        step = env.step(np.array([-7, 1]), hold=~np.array([False, True]))
         assert step.observation["action"].tolist() == [[0, 2], [0, 1]]
 
 
@@ -215,6 +213,16 @@ def test_agents_that_are_lanes_share_a_context_which_belongs_inside():
     assert [[info["context_id"] for info in each] for each in infos] == [["short"] * 2, ["long"] * 2]
 
 
+def test_a_lane_cannot_both_begin_and_pause():
+    both, one = np.array([True, True]), np.array([False, True])
+    flock = envoi.batch(Flock(), 2)
+    batches = [envoi.Lanes([Walk(), Walk()]), flock, envoi.TimeLimit(flock, 3), envoi.Validated(flock)]
+    for batch in (*batches, envoi.batch(envoi.models.CartPole(), 2, compiled=True)):
+        batch.reset(seed=0)
+        with pytest.raises(envoi.SpecError, match=r"hold: lanes \[1\] are in restart, too"):
+            batch.step(np.array([0, 0]), both, one)
+
+
 def test_lanes_that_act_together_cannot_wait():
     class Together(envoi.BatchEnv):
         observation_spec, action_spec = envoi.Discrete(2), envoi.Discrete(2)
@@ -223,7 +231,7 @@ def test_lanes_that_act_together_cannot_wait():
     batch = Together(2)
     assert not envoi.TimeLimit(batch, 3).lanes_can_wait
     with pytest.raises(envoi.SpecError, match="none of them can pause"):
-        envoi.TimeLimit(batch, 3).step_lanes(np.zeros(2), np.ones(2, bool))
+        envoi.TimeLimit(batch, 3).step(np.zeros(2), hold=np.array([True, False]))
 
 
 # One of several.

@@ -232,7 +232,7 @@ def test_a_batch_is_represented_lane_by_lane():
     assert np.array_equal(begun.observation, env.observation)
     assert begun.observation[1] == env.env.observation[1].number
     assert env.state[:, 0].tolist() == [one.number for one in env.env.state]
-    moved = env.step_lanes(np.array([2, 2, 2]), np.array([True, False, False]))
+    moved = env.step(np.array([2, 2, 2]), hold=~np.array([True, False, False]))
     assert moved.observation[1] == begun.observation[1]
     assert env.state[:, 0].tolist() == [one.number for one in env.env.state]
 

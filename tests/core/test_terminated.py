@@ -68,14 +68,14 @@ def test_lanes_end_too_where_only_some_of_them_act(lanes):
     over = np.zeros(4, bool)
     for turn in range(40):
         acting = (np.arange(4) % 2 == turn % 2) & ~over
-        step = env.step_lanes(np.full((4, 1), 2.0, np.float32), acting)
+        step = env.step(np.full((4, 1), 2.0, np.float32), hold=~acting)
         speeds = np.abs(np.asarray(env.observation)[:, 2])
         assert step.terminated.tolist() == (acting & (speeds > 2.5)).tolist()
         assert step.discount.tolist() == (~step.terminated).astype(float).tolist()
         over |= step.terminated
         if over.any():
             with pytest.raises(EpisodeError, match="has ended"):
-                env.step_lanes(np.zeros((4, 1), np.float32), over)
+                env.step(np.zeros((4, 1), np.float32), hold=~over)
     assert over.any()
 
 

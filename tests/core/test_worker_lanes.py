@@ -182,7 +182,7 @@ def test_some_lanes_act_while_others_pause(walks):
     for _ in range(30):
         lanes = rng.integers(0, 2, N).astype(bool) & ~over
         actions = rng.integers(-1, 2, N)
-        step, own = walks.step_lanes(actions, lanes), loop.step_lanes(actions, lanes)
+        step, own = walks.step(actions, hold=~lanes), loop.step(actions, hold=~lanes)
         assert exact(step) == exact(own)
         over |= step.terminated | step.truncated
 

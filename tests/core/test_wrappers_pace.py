@@ -120,7 +120,7 @@ def test_lanes_that_have_ended_stand_still_while_the_others_repeat():
     same(step[:5], [(2, 4, 3), (2, 4, 3), (1, 0, 1), (0, 0, 0), (0, 1, 0)])
     step = env.step(np.array([1, 2, 3]), restart=np.array([True, False, False]) | step.terminated)
     same(step[:5], [(0, 5, 0), (0, 1, 0), (0, 1, 0), (0, 0, 0), (1, 0, 1)])
-    step = env.step_lanes(np.array([1, 2, 3]), np.array([True, False, False]))
+    step = env.step(np.array([1, 2, 3]), hold=~np.array([True, False, False]))
     same(step[:5], [(2, 5, 0), (2, 0, 0), (1, 0, 0), (0, 0, 0), (0, 1, 1)])
 
 
@@ -292,7 +292,7 @@ def test_lanes_are_padded_each_by_itself():
     # One is padded, one is reset, one acts; and then one of them alone.
     step = env.step(np.array([1, 2, 3]), restart=np.array([False, True, False]))
     same(step[:5], [(1, 0, 2), (0, 0, 1), (0, 0, 0), (0, 0, 0), (0, 1, 1)])
-    step = env.step_lanes(np.array([1, 2, 3]), np.array([True, False, False]))
+    step = env.step(np.array([1, 2, 3]), hold=~np.array([True, False, False]))
     same(step[:5], [(1, 0, 2), (0, 0, 0), (1, 0, 0), (0, 0, 0), (0, 1, 1)])
     assert [inner.told for inner in env.env.envs] == [[1, 1], [2, 2, 2], [3, 3, 3, 3, 3]]
 
@@ -377,7 +377,7 @@ def test_all_lanes_are_counted():
     assert (env.episodes, env.resets, env.total_steps, env.episode_steps.tolist()) == (1, 3, 3, [1, 1, 1])
     env.step(actions, restart=np.array([True, False, False]))
     assert (env.episodes, env.resets, env.total_steps, env.episode_steps.tolist()) == (2, 4, 5, [0, 2, 2])
-    env.step_lanes(actions, np.array([False, False, True]))
+    env.step(actions, hold=~np.array([False, False, True]))
     assert (env.episodes, env.resets, env.total_steps, env.episode_steps.tolist()) == (3, 4, 6, [0, 2, 3])
     env.reset(mask=np.array([False, True, True]))
     assert (env.resets, env.episode_steps.tolist()) == (6, [0, 0, 0])

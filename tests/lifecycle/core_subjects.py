@@ -51,7 +51,7 @@ def play(env, call):
         _spoil(action)
         return result
     if kind == "pause":
-        return env.step_lanes(action_for(env, rest[0]), np.array(rest[1]))
+        return env.step(action_for(env, rest[0]), hold=~np.array(rest[1]))
     if kind == "sample":
         return env.sample_actions() if isinstance(env, envoi.MultiEnv) else env.sample_action()
     env.rng = np.random.default_rng(rest[0])

@@ -26,7 +26,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...errors import EpisodeError, SnapshotUnsupported, SpecError
 from ...lane_values import splitter
-from ...protocol.batch_env import BatchEnv, LanesStep, Mask, as_mask, full_lanes_step, make_batch_reset
+from ...protocol.batch_env import (
+    BatchEnv,
+    LanesStep,
+    Mask,
+    as_mask,
+    either,
+    full_lanes_step,
+    make_batch_reset,
+    step_masks,
+)
 from ...protocol.env import ENDED_LANES, NOT_RESET, Env, Reset, Step
 from ...protocol.infos import Infos
 from ...protocol.process import Info, Snapshot
@@ -170,28 +179,26 @@ class WorkerLanes(Lanes):
         self._over &= ~chosen
         return make_batch_reset((self.observation, Infos(infos)))
 
-    def step(self, action: Any, restart: Mask | None = None) -> Step:
-        return full_lanes_step(self.step_values(action, restart), self.discount_spec, self.batch_size)
+    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
+        return full_lanes_step(self.step_values(action, restart, hold), self.discount_spec, self.batch_size)
 
     @_in_turn
-    def step_values(self, action: Any, restart: Mask | None = None) -> StepFields:
-        restart = as_mask(restart, self.batch_size, "restart")
-        over = self._over if restart is None else self._over & ~restart
-        values = self._step_some(action, range(self.batch_size), restart, over)
-        terminated, truncated = values[2], values[3]
-        self._over[:] = False if terminated is None else terminated | truncated
-        return values
-
-    @_in_turn
-    def step_lanes(self, action: Any, lanes: Mask) -> Step:
-        chosen = as_mask(lanes, self.batch_size, "lanes")
-        for lane in np.flatnonzero(~chosen).tolist():
-            self._write_pause(lane, False)
-        *values, infos = self._step_some(action, np.flatnonzero(chosen).tolist(), None, self._over & chosen)
-        # Infos by lane, because wrappers add entries to those of acting lanes only.
-        step = full_lanes_step((*values, Infos(list(infos))), self.discount_spec, self.batch_size)
-        self._over[:] = np.where(chosen, step.terminated | step.truncated, self._over)
-        return step
+    def step_values(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> StepFields:
+        restart, hold = step_masks(self, restart, hold)
+        idle = either(restart, hold)
+        over = self._over if idle is None else self._over & ~idle
+        lanes: Sequence[int] = range(self.batch_size)
+        if hold is not None:
+            lanes = np.flatnonzero(~hold).tolist()
+            for lane in np.flatnonzero(hold).tolist():
+                self._write_pause(lane, False)
+        *values, infos = self._step_some(action, lanes, restart, over)
+        over = np.zeros(self.batch_size, bool) if values[2] is None else values[2] | values[3]
+        if hold is not None:
+            over = over | self._over & hold
+            infos = Infos(list(infos))  # by lane, because wrappers add entries to those of other lanes only
+        self._over[:] = over
+        return (*values, infos)  # pyright: ignore[reportReturnType]
 
     def _step_some(self, action: Any, lanes: Sequence[int], restart: Mask | None, over: Mask) -> StepFields:
         """Steps some lanes, and returns the values of all; those of the others as they are in shared memory."""
