@@ -86,7 +86,7 @@ def runners(env: str, lanes: int) -> dict[str, Callable[[], Any]]:
     from ray.tune import register_env
 
     from envoi.integrations.rllib import register
-    from envoi.integrations.rllib.batched_runner.batched_env_runner import BatchedEnvRunner
+    from envoi.integrations.rllib.batched_runner import BatchedEnvRunner
 
     name = NAMES[env]
     scaled = env.startswith("dm_control")

@@ -24,7 +24,7 @@ from envoi.protocol.multi_env import MASK
 
 from .algorithms import ACTIONS, Algorithm, check_actions
 from .batched_runner import Runner, check_runner, use_runner
-from .batched_runner.multi_agent_env_runner import BatchedMultiAgentEnvRunner
+from .batched_runner.env_runners import BatchedMultiAgentEnvRunner
 from .callbacks import EnvoiCallbacks
 from .env_options import EnvOptions
 from .env_preflight import check_lanes

@@ -29,7 +29,7 @@ STORE = "ray.experimental.internal_kv"
 
 AS_RLLIB = 'compare the runner with RLlib\'s new one, line by line; until then `runner="rllib"` works'
 RESUME = "find what holds this state now, or exact checkpoints leave it out"
-EPISODES = "compare with RLlib's `add_env_step`; until then batched_runner/rollout.py and multi_agent_connectors.py make episodes that differ"
+EPISODES = "compare with RLlib's `add_env_step`; until then batched_runner/ makes episodes that differ"
 MASKS = "find where the module makes its logits now, or masks do nothing"
 POPULATION = "read how population based training changes a trial now; see tuning.py"
 
@@ -101,17 +101,17 @@ ATTRIBUTES = [
     (MULTI_EPISODE, "_hanging_actions_end _hanging_rewards_end _hanging_extra_model_outputs_end _agent_to_module_mapping", EPISODES),
     (MULTI_EPISODE, "_start_time _last_step_time env_t_to_agent_t agent_t_started agent_episodes env_t_started SKIP_ENV_TS_TAG", EPISODES),
     (BUFFER, "data lookback finalized", EPISODES),
-    (SCALING, "_action_space_struct normalize_actions clip_actions", "compare ActionsByEnv with the connector; RLlib's own runs where it has another class"),
+    (SCALING, "_action_space_struct normalize_actions clip_actions", "compare Scaling with the connector"),
     (f"{RLLIB}.connectors.connector_pipeline_v2:ConnectorPipelineV2", "connectors input_observation_space input_action_space", "find the parts of pipelines elsewhere"),
-    (f"{RLLIB}.env.vector.sync_vector_multi_agent_env:SyncVectorMultiAgentEnv", "_autoreset_envs envs copy num_envs", "compare SyncForms with RLlib's vector env"),
+    (f"{RLLIB}.env.vector.sync_vector_multi_agent_env:SyncVectorMultiAgentEnv", "envs copy", "keep RLlib's vector env from copying observations otherwise"),
     (ALGORITHM, "_storage", "name the folder of a trial otherwise in faults/results.py"),
     ("ray.train._internal.storage:StorageContext", "trial_fs_path", "name the folder of a trial otherwise in faults/results.py"),
     (ALGORITHM, "env_runner_group eval_env_runner_group learner_group local_replay_buffer", RESUME),
     (f"{RLLIB}.utils.replay_buffers.episode_replay_buffer:EpisodeReplayBuffer", "rng", RESUME),
     (f"{RLLIB}.core.models.torch.encoder:TorchLSTMEncoder", "tokenizer", "find how the encoder calls its tokenizer now"),
     (f"{RLLIB}.algorithms.dqn.default_dqn_rl_module:DefaultDQNRLModule", "epsilon_schedule", MASKS),
-    (CONFIG, "callbacks_class delay_between_env_runner_restarts_s disable_env_checking env_config", "find its new name for configuration/"),
-    (CONFIG, "evaluation_config gym_env_vectorize_mode in_evaluation normalize_actions num_envs_per_env_runner _is_frozen", "find its new name for configuration/"),
+    (CONFIG, "callbacks_class delay_between_env_runner_restarts_s disable_env_checking env_config", "find its new name for configuration.py"),
+    (CONFIG, "evaluation_config gym_env_vectorize_mode in_evaluation normalize_actions num_envs_per_env_runner _is_frozen", "find its new name for configuration.py"),
     (CONFIG, "restart_failed_sub_environments episode_lookback_horizon count_steps_by batch_mode", "find its new name"),
     (f"{RLLIB}.env.multi_agent_env:MultiAgentEnv", "_agent_ids", "sort the agents of an env that names them in a set otherwise"),
     (PBT, "_hyperparam_mutations", POPULATION),
@@ -122,13 +122,12 @@ ATTRIBUTES = [
 
 TEXTS = [
     # (module, text of its source, what to do when it is gone)
-    (f"{RLLIB}.algorithms.algorithm_config", "def update_from_dict", "make the dict that Tune makes of a config keep envoi's callbacks; see configuration/callbacks.py"),
-    (f"{RLLIB}.env.single_agent_env_runner", "force_list(self.config.callbacks_class)", "make callbacks of a list of classes as it does now; see configuration/callbacks.py"),
-    (f"{RLLIB}.env.multi_agent_env_runner", "force_list(self.config.callbacks_class)", "make callbacks of a list of classes as it does now; see configuration/callbacks.py"),
-    (f"{RLLIB}.env.env_runner", "config.copy(copy_frozen=False)", "let RunnerProcess.may_restart change the config of a runner otherwise"),
-    (f"{RLLIB}.env.env_runner", "self.config.restart_failed_sub_environments", "end restarts otherwise in RunnerProcess.may_restart"),
-    (f"{RLLIB}.env.multi_agent_env_runner", 'self._shared_data["vector_env_episodes_map"]', AS_RLLIB),
-    (f"{RLLIB}.connectors.common.agent_to_module_mapping", 'shared_data["memorized_map_structure"]', "find where rows are noted now, for batched_runner/multi_agent_connectors.py"),
+    (f"{RLLIB}.algorithms.algorithm_config", "def update_from_dict", "make the dict that Tune makes of a config keep envoi's callbacks; see configuration.py"),
+    (f"{RLLIB}.env.single_agent_env_runner", "force_list(self.config.callbacks_class)", "make callbacks of a list of classes as it does now; see configuration.py"),
+    (f"{RLLIB}.env.multi_agent_env_runner", "force_list(self.config.callbacks_class)", "make callbacks of a list of classes as it does now; see configuration.py"),
+    (f"{RLLIB}.env.env_runner", "config.copy(copy_frozen=False)", "let Runner.may_restart of faults/guard.py change the config of a runner otherwise"),
+    (f"{RLLIB}.env.env_runner", "self.config.restart_failed_sub_environments", "end restarts otherwise in Runner.may_restart of faults/guard.py"),
+    (f"{RLLIB}.connectors.common.agent_to_module_mapping", 'shared_data["memorized_map_structure"]', "find where rows are noted now, for batched_runner/env_runners.py"),
     ("ray.tune.tune", "TUNE_DISABLE_SIGINT_HANDLER", "keep Ray Tune from handling Ctrl-C otherwise"),
     ("ray.tune.utils.callback", "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "keep Ray Tune from writing its own logs otherwise"),
     ("ray.tune.execution.tune_controller", "TUNE_DISABLE_STRICT_METRIC_CHECKING", "let results come without a return otherwise"),

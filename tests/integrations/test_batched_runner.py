@@ -28,8 +28,7 @@ from timed_env import Timed
 import envoi
 from envoi.adapters.rllib import bind_worker
 from envoi.integrations.rllib import Settings, configure, register
-from envoi.integrations.rllib.batched_runner import use_runner, why_not
-from envoi.integrations.rllib.batched_runner.batched_env_runner import BatchedEnvRunner
+from envoi.integrations.rllib.batched_runner import BatchedEnvRunner, use_runner, why_not
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*Overriding environment rllib-single-agent-env-v0:UserWarning"),

@@ -1,19 +1,17 @@
 """Chooses the env runner of an RLlib config: RLlib's own, or one that collects the steps of all lanes as arrays.
 
-`BatchedEnvRunner` and `BatchedMultiAgentEnvRunner`, of several agents, are in modules that import Ray.
+The first use of `BatchedEnvRunner`, or of `BatchedMultiAgentEnvRunner` for several agents, imports Ray.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from envoi import EnvoiError
 from envoi.errors import UnknownName, nearest
 
 if TYPE_CHECKING:
-    from .batched_env_runner import BatchedEnvRunner
-    from .multi_agent_env_runner import BatchedMultiAgentEnvRunner
+    from .env_runners import BatchedEnvRunner, BatchedMultiAgentEnvRunner
 
 __all__ = [
     "RUNNERS",
@@ -44,7 +42,7 @@ def use_runner(config: Any, runner: Runner = "auto") -> None:
     An env runner class that the user has set stays, unless `runner` is "batched".
     """
     check_runner(runner)
-    from .batched_env_runner import BatchedEnvRunner
+    from .env_runners import BatchedEnvRunner
 
     if runner == "sync":
         if config.env_runner_cls is BatchedEnvRunner:
@@ -71,7 +69,7 @@ def why_not(config: Any) -> str | None:
 
 def _obstacle(config: Any) -> str | None:
     """Returns why a config cannot have the batched runner's class; None if it can."""
-    from .batched_env_runner import BatchedEnvRunner
+    from .env_runners import BatchedEnvRunner
 
     if config.is_multi_agent:
         return "the config has several agents, whose runner `configure` sets"
@@ -84,9 +82,8 @@ def _obstacle(config: Any) -> str | None:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in ("BatchedEnvRunner", "BatchedMultiAgentEnvRunner"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import env_runners
 
-
-_MODULES = {"BatchedEnvRunner": "batched_env_runner", "BatchedMultiAgentEnvRunner": "multi_agent_env_runner"}
+    return getattr(env_runners, name)

@@ -1,0 +1,176 @@
+"""The way from the latest observations of all lanes to their next actions, by those of RLlib's connectors that do work.
+
+Most of RLlib's default connectors collect single items from episodes, look each one's episode up, or divide arrays into
+items. Arrays of all lanes need none of that. The others run as they are: they convert to tensors and back, and choose
+actions. One agent has one batch, of all lanes; several have one by policy, with a row for each agent that acts next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+import tree
+from gymnasium import spaces
+from ray.rllib.connectors import env_to_module, module_to_env
+from ray.rllib.connectors.common.agent_to_module_mapping import AgentToModuleMapping
+from ray.rllib.connectors.common.module_to_agent_unmapping import ModuleToAgentUnmapping
+from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
+from ray.rllib.utils.metrics import (
+    CONNECTOR_PIPELINE_TIMER,
+    CONNECTOR_TIMERS,
+    ENV_TO_MODULE_CONNECTOR,
+    MODULE_TO_ENV_CONNECTOR,
+    RLMODULE_INFERENCE_TIMER,
+    TIMERS,
+)
+from ray.rllib.utils.metrics.utils import to_snake_case
+from ray.rllib.utils.spaces.space_utils import clip_action, unbatch, unsquash_action
+
+TO_MODULE = (
+    env_to_module.AddObservationsFromEpisodesToBatch,
+    env_to_module.AddTimeDimToBatchAndZeroPad,
+    env_to_module.AddStatesFromEpisodesToBatch,
+    AgentToModuleMapping,
+    env_to_module.BatchIndividualItems,
+    env_to_module.NumpyToTensor,
+)
+"""RLlib's default connectors before a module, in their order."""
+TO_ENV = (
+    module_to_env.GetActions,
+    module_to_env.TensorToNumpy,
+    module_to_env.UnBatchToIndividualItems,
+    ModuleToAgentUnmapping,
+    module_to_env.RemoveSingleTsTimeRankFromBatch,
+    module_to_env.NormalizeAndClipActions,
+    module_to_env.ListifyDataForVectorEnv,
+)
+"""RLlib's default connectors after a module, in their order."""
+_OF_SEVERAL_AGENTS = {AgentToModuleMapping, ModuleToAgentUnmapping}
+_RUN = {env_to_module.NumpyToTensor, module_to_env.GetActions, module_to_env.TensorToNumpy}
+
+
+def obstacle_in_connectors(to_module: Any, to_env: Any, has_agents: bool) -> str | None:
+    """Returns which connector needs an episode of each lane; None if all are RLlib's defaults."""
+    for stage, pipeline, defaults in (("env-to-module", to_module, TO_MODULE), ("module-to-env", to_env, TO_ENV)):
+        expected = [kind for kind in defaults if has_agents or kind not in _OF_SEVERAL_AGENTS]
+        found = [type(connector) for connector in pipeline.connectors]
+        if custom := [kind.__name__ for kind in found if kind not in expected]:
+            return f"the {stage} connector {custom[0]} needs an episode of each lane"
+        if missing := [kind.__name__ for kind in expected if kind not in found]:
+            return f"RLlib's {stage} connector {missing[0]} is missing"
+        if found != expected:
+            return f"RLlib's {stage} connectors are in another order"
+    return None
+
+
+class Acting:
+    """Runs an RLModule between the connectors before and after it. Use it as a context, at whose end it logs times."""
+
+    def __init__(self, runner: Any, to_module: Any, to_env: Any, explore: bool) -> None:
+        self._module, self._metrics, self._explore = runner.module, runner.metrics, explore
+        self._arguments = dict[str, Any](
+            rl_module=runner.module,
+            episodes=runner._ongoing_episodes,
+            explore=explore,
+            shared_data={},
+            metrics=runner.metrics,
+        )
+        self._before = _TimedConnectors(to_module, ENV_TO_MODULE_CONNECTOR)
+        self._after = _TimedConnectors(to_env, MODULE_TO_ENV_CONNECTOR)
+        self._forwards, self._inference = 0, 0.0
+        self._trained: list[Any] = []
+
+    def __enter__(self) -> Self:
+        modules = self._module.values() if isinstance(self._module, MultiRLModule) else [self._module]
+        self._trained = [module for module in modules if getattr(module, "training", False)]
+        for module in self._trained:
+            module.eval()  # once, which RLlib does and undoes in each forward pass
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for module in self._trained:
+            module.train()
+        self._before.log(self._metrics)
+        self._after.log(self._metrics)
+        if self._forwards:
+            self._metrics.log_value(RLMODULE_INFERENCE_TIMER, self._inference / self._forwards)
+
+    def tensors(self, batch: dict[Any, Any]) -> dict[Any, Any]:
+        """Converts the arrays of all observations for the module."""
+        return self._before(batch, self._arguments)
+
+    def outputs(self, batch: dict[Any, Any], t: int) -> dict[Any, Any]:
+        """Returns the arrays that the module, and RLlib's choice of actions, make of the observations."""
+        begin = time.perf_counter()
+        module = self._module
+        batch = module.forward_exploration(batch, t=t) if self._explore else module.forward_inference(batch)
+        self._inference += time.perf_counter() - begin
+        self._forwards += 1
+        return self._after(batch, self._arguments)
+
+
+class _TimedConnectors:
+    """The connectors of a pipeline that run on arrays, timed as RLlib times them. The others take no time."""
+
+    def __init__(self, pipeline: Any, name: str) -> None:
+        self._name, self._calls = name, 0
+        self._seconds = {to_snake_case(type(piece).__name__): 0.0 for piece in pipeline.connectors}
+        self._run = [(to_snake_case(type(one).__name__), one) for one in pipeline.connectors if type(one) in _RUN]
+
+    def __call__(self, batch: dict[Any, Any], arguments: dict[str, Any]) -> dict[Any, Any]:
+        last = time.perf_counter()
+        for name, connector in self._run:
+            batch = connector(batch=batch, **arguments)
+            now = time.perf_counter()
+            self._seconds[name] += now - last
+            last = now
+        self._calls += 1
+        return batch
+
+    def log(self, metrics: Any) -> None:
+        """Logs the mean times of a call."""
+        if not self._calls:
+            return
+        metrics.log_value((self._name, CONNECTOR_PIPELINE_TIMER), sum(self._seconds.values()) / self._calls)
+        for name, seconds in self._seconds.items():
+            metrics.log_value((self._name, TIMERS, CONNECTOR_TIMERS, name), seconds / self._calls)
+
+
+class Scaling:
+    """Scales or clips all actions at once, where RLlib's connector does one by one; only real numbers need it."""
+
+    def __init__(self, pipeline: Any) -> None:
+        (connector,) = (one for one in pipeline.connectors if isinstance(one, module_to_env.NormalizeAndClipActions))
+        self._scale = unsquash_action if connector.normalize_actions else clip_action
+        self._spaces: Any = connector._action_space_struct
+        is_asked = connector.normalize_actions or connector.clip_actions
+        self.is_needed = is_asked and any(isinstance(space, spaces.Box) for space in tree.flatten(self._spaces))
+
+    def __call__(self, actions: Any, agents: Sequence[Any] | None = None) -> Any:
+        """Returns actions for the environments: of all lanes, or of the agent of each row."""
+        if agents is None:
+            return self._scale(actions, self._spaces)
+        items: list[Any] = [None] * len(agents)
+        for agent in dict.fromkeys(agents):
+            rows = [row for row, other in enumerate(agents) if other == agent]
+            scaled = self._scale(tree.map_structure(lambda leaf, rows=rows: leaf[rows], actions), self._spaces[agent])
+            for row, item in zip(rows, items_of(scaled), strict=True):
+                items[row] = item
+        return items
+
+
+def items_of(values: Any) -> list[Any]:
+    """Returns the rows of a nested array."""
+    return list(values) if isinstance(values, (np.ndarray, list)) else unbatch(values)
+
+
+def parts_of(space: spaces.Space[Any]) -> Iterator[spaces.Space[Any]]:
+    """Yields the spaces inside of nested `Dict` and `Tuple` spaces, or the space itself."""
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
+            yield from parts_of(part)
+    else:
+        yield space

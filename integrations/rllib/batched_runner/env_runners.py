@@ -1,0 +1,623 @@
+"""Env runners of RLlib that step all lanes together, for one agent and for several."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.rllib.core.columns import Columns
+from ray.rllib.env.env_runner import EnvRunner
+from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
+from ray.rllib.env.vector.sync_vector_multi_agent_env import SyncVectorMultiAgentEnv
+from ray.rllib.utils import force_list
+from ray.rllib.utils.metrics import (
+    ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN,
+    ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT,
+    NUM_AGENT_STEPS_SAMPLED,
+    NUM_AGENT_STEPS_SAMPLED_LIFETIME,
+    NUM_ENV_STEPS_SAMPLED,
+    NUM_ENV_STEPS_SAMPLED_LIFETIME,
+    NUM_EPISODES,
+    NUM_EPISODES_LIFETIME,
+    NUM_MODULE_STEPS_SAMPLED,
+    NUM_MODULE_STEPS_SAMPLED_LIFETIME,
+    WEIGHTS_SEQ_NO,
+)
+from ray.rllib.utils.spaces.space_utils import batch, unbatch
+from ray.util.debug import log_once
+
+from envoi.adapters.rllib.form import RLlibForm
+
+from ..callbacks import EnvoiCallbacks
+from .acting import Acting, Scaling, items_of, obstacle_in_connectors, parts_of
+from .rollout import Rollout
+
+ROWS = "memorized_map_structure"
+"""RLlib's key in `shared_data` for the episode and agent of each row of a batch, by module."""
+
+ALL = "__all__"
+"""The key of the flags of a whole episode."""
+
+EVENTS = _CREATED, _START, _STEP, _END = "on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end"
+"""RLlib's callbacks of episodes."""
+
+
+class BatchedSampling(EnvRunner):
+    """What the env runners of one agent and of several have in common: a loop over steps of all lanes.
+
+    They return the episodes and metrics of RLlib's runners, and call the same callbacks, several times faster. Where
+    something needs the episode of each lane at each step, such as a module with a memory, they are RLlib's runners.
+
+    Attributes:
+        reason: Why this runner works as RLlib's does; None if it steps all lanes together.
+    """
+
+    reason: str | None = None
+    config: Any
+    env: Any
+    module: Any
+    _carries = False  # unfinished episodes go on in the next sample, though whole ones are asked for
+    _ongoing_episodes: Any
+    _shared_data: Any
+    _cached_to_module: Any
+    _env_to_module: Any
+    _module_to_env: Any
+    _done_episodes_for_metrics: Any
+
+    def __init__(self, **arguments: Any) -> None:
+        self._heard = set[str]()
+        self._lengths: list[int] = []  # of all ongoing episodes together after each step, not logged yet
+        super().__init__(**arguments)
+        self._heard = callbacks_heard(self.config)
+        self.reason = self.obstacle_in(self.config) or self._obstacle()
+        if self.reason is None:
+            self._scaling = Scaling(self._module_to_env)
+        elif log_once(f"batched-{self.reason}"):
+            message = "envoi's batched env runner works as RLlib's own, more slowly: %s"
+            logging.getLogger("envoi").warning(message, self.reason)
+
+    @staticmethod
+    def obstacle_in(config: Any) -> str | None:
+        """Returns why a runner of a config would work as RLlib's; None if nothing in the config shows a reason."""
+        raise NotImplementedError
+
+    def _obstacle(self) -> str | None:
+        """Returns why the parts of this runner keep it from stepping all lanes together; None if they do not."""
+        if self.module is None:
+            return "the algorithm has no module that chooses actions"
+        if self.module.is_stateful():
+            return f"the module {type(self.module).__name__} has a memory"
+        has_agents = isinstance(self, MultiAgentEnvRunner)
+        obstacle = obstacle_in_connectors(self._env_to_module, self._module_to_env, has_agents)
+        return obstacle if obstacle or self.env is None else self._obstacle_in_env()
+
+    def _sample(self, **asked: Any) -> list[Any]:
+        rllibs: Any = super()
+        if self.reason is not None:
+            return rllibs._sample(**asked)
+        request = SampleRequest(**asked)
+        if self._resets(request):
+            self._reset_envs_and_episodes(request.explore)
+        if request.num_episodes is not None:
+            self._needs_initial_reset = not self._carries
+        done: list[Any] = []
+        env_steps = counted = 0
+        with Acting(self, self._env_to_module, self._module_to_env, request.explore) as acting:
+            while not request.is_met(counted, len(done)):
+                if request.random_actions:
+                    columns = {Columns.ACTIONS: self._random_actions()}
+                else:
+                    runners = self.config.num_env_runners or 1
+                    t = (self.num_env_steps_sampled_lifetime // runners + env_steps) * runners
+                    columns = self._columns(acting, t)
+                actions = columns.pop(Columns.ACTIONS)
+                step = self._try_env_step(columns.pop(Columns.ACTIONS_FOR_ENV, actions))
+                if isinstance(step, str):  # the env was replaced; RLlib too counts from zero then, and keeps `done`
+                    env_steps = counted = 0
+                    self._reset_envs_and_episodes(request.explore)
+                    continue
+                stepped, newly_counted = self._add_steps(actions, columns, step)
+                env_steps, counted = env_steps + stepped, counted + newly_counted
+                done += self._end_episodes(step, None if self._carries else request.missing_episodes(len(done)))
+                self._cached_to_module = acting.tensors(self._latest(step))
+        self._done_episodes_for_metrics.extend(done)
+        chunks = [] if request.num_timesteps is None else self._cut_episodes()
+        self._log_lengths()
+        self._log_env_steps(metric=self._metrics_num_env_steps_sampled, num_steps=env_steps)
+        self._log_counts(env_steps, len(done))
+        return done + chunks
+
+    def _resets(self, request: SampleRequest) -> bool:
+        return request.force_reset or request.num_episodes is not None or self._needs_initial_reset
+
+    def _make_on_episode_callback(self, which: str, idx: int, episodes: list[Any]) -> None:
+        rllibs: Any = super()
+        if which in self._heard:
+            rllibs._make_on_episode_callback(which, idx, episodes)
+
+    def _reset_envs(self, episodes: list[Any], shared_data: dict[str, Any], explore: bool) -> None:
+        rllibs: Any = super()
+        self._log_lengths()
+        rllibs._reset_envs(episodes, shared_data, explore)
+
+    def _log_lengths(self) -> None:
+        """Logs the sums of the lengths of all ongoing episodes, one per step, as RLlib's connectors do."""
+        lengths, self._lengths = self._lengths, []
+        if not lengths:
+            return
+        for key in (ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN, ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT):
+            self.metrics.log_value(key, lengths[0])
+            stats = self.metrics.log_time(key)  # which exists now
+            for length in lengths[1:]:
+                stats.push(length)
+
+    # What is different for one agent and for several.
+
+    def _obstacle_in_env(self) -> str | None:
+        raise NotImplementedError
+
+    def _random_actions(self) -> Any:
+        raise NotImplementedError
+
+    def _columns(self, acting: Acting, t: int) -> dict[str, Any]:
+        """Returns the actions and other outputs of the module for the latest observations."""
+        raise NotImplementedError
+
+    def _add_steps(self, actions: Any, columns: dict[str, Any], step: Any) -> tuple[int, int]:
+        """Adds a step of all lanes; returns the number of steps of environments, and of those that a sample counts."""
+        raise NotImplementedError
+
+    def _end_episodes(self, step: Any, most: int | None) -> list[Any]:
+        """Calls the callbacks of a step, and returns the episodes that ended in it, in whose place new ones begin."""
+        raise NotImplementedError
+
+    def _latest(self, step: Any) -> dict[Any, Any]:
+        """Returns the observations to act on next."""
+        raise NotImplementedError
+
+    def _cut_episodes(self) -> list[Any]:
+        """Returns a chunk of each episode that has not ended, which continues in the next sample."""
+        raise NotImplementedError
+
+    def _log_counts(self, env_steps: int = 0, episodes: int = 0) -> None:
+        """Logs the numbers of steps and episodes since the last call."""
+        raise NotImplementedError
+
+
+class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
+    """An env runner of one agent that collects the steps of all lanes as arrays, and cuts episodes from them.
+
+    There is no Python loop over the lanes of each step; only callbacks `on_episode_step` get an episode of each lane at
+    each step.
+
+    With `batch_mode="complete_episodes"`, a `sample` without arguments does not reset all lanes: episodes that have not
+    ended continue in the next one. So no step is wasted, and long episodes are as frequent as they should be. Earlier
+    weights chose the first actions of such an episode; its `weights_seq_no` has their number for each step, and its
+    `action_logp` is theirs, which PPO's ratio and V-trace correct for.
+
+    Attributes:
+        sampling_state: The attributes, beside those of RLlib's runner, that an exact checkpoint holds.
+    """
+
+    sampling_state = ("_rollout", "_ended", "_last_manner", "_sum_of_lengths")
+
+    def __init__(self, **arguments: Any) -> None:
+        self._ended: list[int] = []  # the lanes that are reset in the next step
+        self._sum_of_lengths = 0  # of all ongoing episodes
+        self._forced = False
+        self._last_manner: Any = None
+        super().__init__(**arguments)
+        self._is_live = _STEP in self._heard  # each step is added to RLlib's episodes as it is made
+        self._reads_items = _END in callbacks_heard(self.config, EnvoiCallbacks)  # by a callback of the user's
+
+    @staticmethod
+    def obstacle_in(config: Any) -> str | None:
+        """Returns why a runner of a config would work as RLlib's; None if nothing in the config shows a reason."""
+        return "the config has several agents" if config.is_multi_agent else None
+
+    def _obstacle_in_env(self) -> str | None:
+        for what in ("observation", "action"):
+            for part in parts_of(getattr(self.env, f"single_{what}_space")):
+                if not isinstance(part, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
+                    return f"values of the {what} space {part} are not arrays"
+        mode = AutoresetMode(self.env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
+        return None if mode is AutoresetMode.NEXT_STEP else f"the vector environment resets lanes in mode {mode.name}"
+
+    def sample(self, **kwargs: Any) -> list[SingleAgentEpisode]:
+        """Returns episodes of new steps; see `SingleAgentEnvRunner.sample`."""
+        is_open = kwargs.get("num_timesteps") is None and kwargs.get("num_episodes") is None
+        self._carries = is_open and self.config.batch_mode == "complete_episodes"
+        self._forced = bool(kwargs.get("force_reset"))  # which RLlib's own does not pass on in this mode
+        return super().sample(**kwargs)
+
+    def _sample(self, **asked: Any) -> list[SingleAgentEpisode]:
+        episodes = super()._sample(**asked)
+        if self.reason is None:
+            self._cached_to_module = copy.deepcopy(self._cached_to_module)  # the env may reuse the arrays meanwhile
+        return episodes
+
+    def _resets(self, request: SampleRequest) -> bool:
+        manner, before = (self._carries, request.random_actions), self._last_manner
+        self._last_manner = manner
+        if self._carries:
+            return self._forced or manner != before or self._needs_initial_reset
+        return super()._resets(request)
+
+    def _random_actions(self) -> Any:
+        return self.env.action_space.sample()
+
+    def _columns(self, acting: Acting, t: int) -> dict[str, Any]:
+        columns = acting.outputs(self._cached_to_module, t)
+        if self._scaling.is_needed:
+            columns[Columns.ACTIONS_FOR_ENV] = self._scaling(columns[Columns.ACTIONS])
+        return columns
+
+    def _add_steps(self, actions: Any, columns: dict[str, Any], step: Any) -> tuple[int, int]:
+        observations, rewards, _, _, infos = step
+        columns[WEIGHTS_SEQ_NO] = np.full(self.num_envs, self._weights_seq_no)
+        if self._is_live:
+            self._add_to_episodes(actions, columns, step)
+        else:
+            self._rollout.add(actions, columns, rewards, observations, infos, time.perf_counter())
+        stepped = self.num_envs - len(self._ended)
+        self._sum_of_lengths += stepped
+        self._lengths.append(self._sum_of_lengths)
+        return stepped, stepped
+
+    def _add_to_episodes(self, actions: Any, columns: dict[str, Any], step: Any) -> None:
+        """Adds a step, or the begin of an episode, to the episode of each lane, as RLlib's runner does."""
+        observations, rewards, terminated, truncated, infos = step
+        observations, actions = unbatch(observations), unbatch(actions)
+        outputs = {name: unbatch(values) for name, values in columns.items() if name != WEIGHTS_SEQ_NO}
+        for lane, episode in enumerate(self._ongoing_episodes):
+            if lane in self._ended:
+                episode.add_env_reset(observation=observations[lane], infos=infos[lane])
+                continue
+            extra = {name: values[lane] for name, values in outputs.items()}
+            episode.add_env_step(
+                observation=observations[lane],
+                action=actions[lane],
+                reward=rewards[lane],
+                infos=infos[lane],
+                terminated=terminated[lane],
+                truncated=truncated[lane],
+                extra_model_outputs={**extra, WEIGHTS_SEQ_NO: self._weights_seq_no},
+            )
+
+    def _end_episodes(self, step: Any, most: int | None) -> list[SingleAgentEpisode]:
+        _, _, terminated, truncated, _ = step
+        over = terminated | truncated
+        begun = self._ended
+        over[begun] = False
+        self._ended = np.flatnonzero(over).tolist()
+        done: list[SingleAgentEpisode] = []
+        for lane in range(self.num_envs) if self._is_live else sorted(begun + self._ended):
+            if lane in begun:
+                self._begin(lane)
+                continue
+            self._make_on_episode_callback(_STEP, lane, self._ongoing_episodes)
+            if over[lane]:
+                done.append(self._end(lane, terminated[lane], truncated[lane]))
+                if len(done) == most:
+                    break
+        return done
+
+    def _latest(self, step: Any) -> dict[Any, Any]:
+        return {Columns.OBS: step[0]}
+
+    def _begin(self, lane: int) -> None:
+        episode = self._ongoing_episodes[lane]
+        if not self._is_live:
+            self._rollout.begin(lane)
+            if _START in self._heard:
+                episode.add_env_reset(*self._rollout.latest(lane))
+        self._make_on_episode_callback(_START, lane, self._ongoing_episodes)
+        if not self._is_live:
+            self._rollout.start_time(episode)
+
+    def _end(self, lane: int, terminated: bool, truncated: bool) -> SingleAgentEpisode:
+        episode = self._ongoing_episodes[lane]
+        if not self._is_live:
+            self._rollout.fill(episode, lane, as_arrays=bool(self.episodes_to_numpy) and not self._reads_items)
+            episode.is_terminated, episode.is_truncated = terminated, truncated
+            self._rollout.begin(lane)
+        self._sum_of_lengths -= len(episode)
+        self._make_on_episode_callback(_END, lane, self._ongoing_episodes)
+        if self._heard - {_END}:
+            self._new_episode(lane, self._ongoing_episodes)
+        else:
+            self._ongoing_episodes[lane] = self._rollout.new_episode()
+        return episode.to_numpy() if self.episodes_to_numpy and not episode.is_numpy else episode
+
+    def _cut_episodes(self) -> list[SingleAgentEpisode]:
+        chunks: list[SingleAgentEpisode] = []
+        lookback = self.config.episode_lookback_horizon
+        for lane, episode in enumerate(self._ongoing_episodes):
+            if lane in self._ended or not (episode.t if self._is_live else self._rollout.steps(lane)):
+                continue
+            if self._is_live:
+                self._ongoing_episodes[lane] = episode.cut(len_lookback_buffer=lookback)
+            else:
+                self._rollout.fill(episode, lane, as_arrays=bool(self.episodes_to_numpy))
+                self._rollout.begin(lane, lookback=lookback)
+                self._ongoing_episodes[lane] = self._rollout.new_episode(episode)
+            self._ongoing_episodes_for_metrics[episode.id_].append(episode)
+            chunks.append(episode.to_numpy() if self.episodes_to_numpy and not episode.is_numpy else episode)
+        self._sum_of_lengths = 0
+        return chunks
+
+    def _log_counts(self, env_steps: int = 0, episodes: int = 0) -> None:
+        self._increase_sampled_metrics(env_steps, episodes)
+
+    def _reset_envs(self, episodes: list[Any], shared_data: dict[str, Any], explore: bool) -> None:
+        super()._reset_envs(episodes, shared_data, explore)
+        self._ended, self._sum_of_lengths = [], 0
+
+    def _try_env_reset(self, **arguments: Any) -> tuple[Any, Any]:
+        observations, infos = super()._try_env_reset(**arguments)
+        if self.reason is None:
+            env = self.env
+            blank = SingleAgentEpisode(
+                observation_space=env.single_observation_space, action_space=env.single_action_space
+            )
+            self._rollout = Rollout(observations, infos, blank)
+        return observations, infos
+
+
+class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
+    """An env runner of several agents that chooses the actions of all agents in all environments together.
+
+    Steps in which no agent ends or joins are added to the episodes at once; RLlib's own code adds the others.
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        self._env_steps = self._episodes_ended = 0  # not logged yet
+        self._agent_steps: Counter[tuple[Any, Any]] = Counter()
+        self._orders: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        super().__init__(**arguments)
+        if self.reason is None and self.env is not None:
+            self.env.copy = False  # envoi's environments return new values in each step
+
+    @staticmethod
+    def obstacle_in(config: Any) -> str | None:
+        """Returns why a runner of a config would work as RLlib's; None if nothing in the config shows a reason."""
+        return None if config.is_multi_agent else "the config has one agent"
+
+    def _obstacle_in_env(self) -> str | None:
+        envs: Any = self.env.envs if type(self.env) is SyncVectorMultiAgentEnv else ()
+        is_ours = bool(envs) and all(isinstance(env.unwrapped, RLlibForm) for env in envs)
+        return None if is_ours else f"the environments are not envoi's: {self.env}"
+
+    def _random_actions(self) -> Any:
+        return [
+            {agent: env.unwrapped.get_action_space(agent).sample() for agent in episode.get_agents_to_act()}
+            for env, episode in zip(self.env.envs, self._ongoing_episodes, strict=True)
+        ]
+
+    def _columns(self, acting: Acting, t: int) -> dict[str, Any]:
+        lanes = {episode.id_: lane for lane, episode in enumerate(self._ongoing_episodes)}
+        columns = defaultdict[str, list[dict[Any, Any]]](lambda: [{} for _ in lanes])
+        if not self._cached_to_module:  # all environments are reset next
+            return {Columns.ACTIONS: columns[Columns.ACTIONS]}
+        for module, outputs in acting.outputs(self._cached_to_module, t).items():
+            rows = self._shared_data[ROWS][module]
+            if self._scaling.is_needed:
+                scaled = self._scaling(outputs[Columns.ACTIONS], [agent for _, agent in rows])
+                outputs = {**outputs, Columns.ACTIONS_FOR_ENV: scaled}
+            for column, values in outputs.items():
+                by_lane = columns[column]
+                for (episode, agent), value in zip(rows, items_of(values), strict=True):
+                    by_lane[lanes[episode]][agent] = value
+        return columns
+
+    def _add_steps(self, actions: Any, columns: dict[str, Any], step: Any) -> tuple[int, int]:
+        env_steps = agent_steps = 0
+        now, counts = time.perf_counter(), self._agent_steps
+        self._begun = set[int]()  # the lanes that were reset in this step
+        for lane, (episode, *values) in enumerate(zip(self._ongoing_episodes, *step, strict=True)):
+            observations, rewards, terminateds, truncateds, infos = values
+            if not episode.agent_episodes:
+                episode.add_env_reset(observations=observations, infos=infos)
+                self._begun.add(lane)
+                continue
+            outputs: dict[Any, dict[str, Any]] = {agent: {} for agent in actions[lane]} if columns else {}
+            for column, by_lane in columns.items():
+                for agent, value in by_lane[lane].items():
+                    outputs[agent][column] = value
+            for extra in outputs.values():
+                extra[WEIGHTS_SEQ_NO] = self._weights_seq_no
+            add_step(episode, now, observations, actions[lane], rewards, infos, terminateds, truncateds, outputs)
+            env_steps += 1
+            agent_steps += len(observations)
+            self._episodes_ended += episode.is_terminated or episode.is_truncated
+            modules = episode._agent_to_module_mapping
+            for agent in observations:
+                counts[agent, modules[agent] if agent in modules else episode.module_for(agent)] += 1
+        self._env_steps += env_steps
+        return env_steps, env_steps if self.config.count_steps_by == "env_steps" else agent_steps
+
+    def _end_episodes(self, step: Any, most: int | None) -> list[MultiAgentEpisode]:
+        ended: list[MultiAgentEpisode] = []
+        for lane, episode in enumerate(self._ongoing_episodes):
+            self._make_on_episode_callback(_START if lane in self._begun else _STEP, lane, self._ongoing_episodes)
+            if not (episode.is_terminated or episode.is_truncated):
+                continue
+            self._make_on_episode_callback(_END, lane, self._ongoing_episodes)
+            self._prune_zero_len_sa_episodes(episode)
+            ended.append(episode.to_numpy() if self.episodes_to_numpy else episode)
+            self._new_episode(lane, self._ongoing_episodes)
+            if most is not None and len(ended) >= most:
+                break
+        return ended
+
+    def _latest(self, step: Any) -> dict[Any, Any]:
+        """Returns the observations of all agents that act next, by module, and notes the episode and agent of each."""
+        rows: dict[Any, list[tuple[str, Any]]] = {}
+        seen: dict[Any, list[Any]] = {}
+        orders, skipped = self._orders, MultiAgentEpisode.SKIP_ENV_TS_TAG
+        for episode in self._ongoing_episodes:
+            name, started = episode.id_, episode.agent_t_started
+            singles, places = episode.agent_episodes, episode.env_t_to_agent_t
+            observed = tuple([agent for agent in singles if places[agent].data[-1] != skipped])
+            order = orders.get(observed)
+            if order is None:
+                # RLlib goes over a set of them, and the order of rows decides on the random actions.
+                order = orders[observed] = tuple(set(observed))
+            for agent in order:
+                _ = started[agent]  # a `defaultdict`, in which RLlib's reading of the observation enters the agent too
+                single = singles[agent]
+                if single.is_terminated or single.is_truncated:
+                    continue
+                module = single.module_id
+                if module not in rows:
+                    rows[module], seen[module] = [], []
+                rows[module].append((name, agent))
+                seen[module].append(single.observations.data[-1])
+        self._shared_data[ROWS] = rows
+        self._lengths.append(sum(episode.env_t - episode.env_t_started for episode in self._ongoing_episodes))
+        return {module: {Columns.OBS: batch(values)} for module, values in seen.items()}
+
+    def _cut_episodes(self) -> list[MultiAgentEpisode]:
+        before = self._ongoing_episodes
+        horizon = self.config.episode_lookback_horizon
+        self._ongoing_episodes = [episode.cut(len_lookback_buffer=horizon) for episode in before]
+        cut = [episode for episode in before if episode.env_t > 0]  # the others have just begun
+        for episode in cut:
+            self._ongoing_episodes_for_metrics[episode.id_].append(episode)
+            self._prune_zero_len_sa_episodes(episode)
+            if self.episodes_to_numpy:
+                episode.to_numpy()
+        return cut
+
+    def _make_on_episode_callback(self, which: str, idx: int, episodes: list[Any]) -> None:
+        if which in self._heard:
+            self._log_counts()  # so that callbacks find the steps up to now
+        super()._make_on_episode_callback(which, idx, episodes)
+
+    def _log_counts(self, env_steps: int = 0, episodes: int = 0) -> None:
+        if not self._env_steps:
+            return
+        log = self.metrics.log_value
+        log(NUM_ENV_STEPS_SAMPLED, self._env_steps, reduce="sum")
+        log(NUM_ENV_STEPS_SAMPLED_LIFETIME, self._env_steps, reduce="lifetime_sum", with_throughput=True)
+        if self._episodes_ended:
+            log(NUM_EPISODES, self._episodes_ended, reduce="sum")
+            log(NUM_EPISODES_LIFETIME, self._episodes_ended, reduce="lifetime_sum")
+        for (agent, module), steps in self._agent_steps.items():
+            log((NUM_AGENT_STEPS_SAMPLED, str(agent)), steps, reduce="sum")
+            log((NUM_AGENT_STEPS_SAMPLED_LIFETIME, str(agent)), steps, reduce="lifetime_sum")
+            log((NUM_MODULE_STEPS_SAMPLED, module), steps, reduce="sum")
+            log((NUM_MODULE_STEPS_SAMPLED_LIFETIME, module), steps, reduce="lifetime_sum")
+        self._env_steps = self._episodes_ended = 0
+        self._agent_steps.clear()
+
+
+def add_step(
+    episode: Any,
+    now: float,
+    observations: Mapping[Any, Any],
+    actions: Mapping[Any, Any],
+    rewards: Mapping[Any, Any],
+    infos: Mapping[Any, Any],
+    terminateds: Mapping[Any, bool],
+    truncateds: Mapping[Any, bool],
+    outputs: Mapping[Any, Mapping[str, Any]],
+) -> None:
+    """Adds a step of one of envoi's forms to an episode, as `MultiAgentEpisode.add_env_step` does."""
+    singles = episode.agent_episodes
+    known = {ALL, *singles}
+    is_quiet = all(map(known.issuperset, (observations, rewards, terminateds, truncateds)))
+    if True in terminateds.values() or True in truncateds.values() or not is_quiet:
+        episode.add_env_step(
+            observations=observations,
+            actions=actions,
+            rewards=rewards,
+            infos=infos,
+            terminateds=terminateds,
+            truncateds=truncateds,
+            extra_model_outputs=outputs,
+        )
+        return
+    episode.env_t += 1
+    places, started = episode.env_t_to_agent_t, episode.agent_t_started
+    for agent, single in singles.items():
+        steps = places[agent].data
+        reward = rewards.get(agent) or 0.0
+        if agent not in observations:
+            steps.append(MultiAgentEpisode.SKIP_ENV_TS_TAG)
+            if agent in actions:  # completed by the step in which the agent is observed again
+                episode._hanging_actions_end[agent] = actions[agent]
+                episode._hanging_rewards_end[agent] = reward
+                episode._hanging_extra_model_outputs_end[agent] = outputs.get(agent)
+            elif agent in rewards or agent in terminateds or agent in truncateds:
+                episode._hanging_rewards_end[agent] += reward
+            continue
+        if agent in actions:
+            action, further = actions[agent], outputs.get(agent)
+        else:
+            action = episode._hanging_actions_end.pop(agent)
+            further = episode._hanging_extra_model_outputs_end.pop(agent, None)
+            reward = episode._hanging_rewards_end.pop(agent, 0.0) + reward
+        observation, info = observations[agent], infos.get(agent) or {}
+        single.observations.data.append(observation)
+        single.actions.data.append(action)
+        single.rewards.data.append(reward)
+        single.infos.data.append(info)
+        single.t += 1
+        columns = single.extra_model_outputs
+        for column, value in (further or {}).items():
+            if column in columns:
+                columns[column].data.append(value)
+            else:
+                columns[column] = InfiniteLookbackBuffer([value])
+        single._last_added_observation, single._last_added_infos = observation, info
+        single._last_step_time = now
+        if single._start_time is None:
+            single._start_time = now
+        steps.append(single.t - single.t_started + started[agent])
+    episode._last_step_time = now
+    if episode._start_time is None:
+        episode._start_time = now
+
+
+def callbacks_heard(config: Any, silent: type[RLlibCallback] = RLlibCallback) -> set[str]:
+    """Returns the names of the callbacks of episodes that a config defines, beside those of a class."""
+    classes = force_list(config.callbacks_class)
+    return {
+        name
+        for name in EVENTS
+        if force_list(getattr(config, f"callbacks_{name}"))
+        or any(getattr(one, name) not in (getattr(RLlibCallback, name), getattr(silent, name)) for one in classes)
+    }
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    """The arguments of `_sample` of RLlib's env runners."""
+
+    explore: bool
+    num_timesteps: int | None = None
+    num_episodes: int | None = None
+    random_actions: bool = False
+    force_reset: bool = False
+
+    def is_met(self, steps: int, episodes: int) -> bool:
+        """Returns True if enough was sampled."""
+        return episodes >= (self.num_episodes or 0) if self.num_timesteps is None else steps >= self.num_timesteps
+
+    def missing_episodes(self, episodes: int) -> int | None:
+        """Returns the number of episodes that are still to end; None if their number does not matter."""
+        return None if self.num_episodes is None else self.num_episodes - episodes
