@@ -33,28 +33,23 @@ def keep(name, env, make):
 # Sources of one array that can still write into what they returned.
 
 
-def reused(env):
-    buffer = keep("buffer", env, lambda: np.zeros(3, np.float32))
-    buffer[:] = env.at
-    return buffer
+def writing(make, look=lambda buffer: buffer):
+    """A source that writes into one buffer again and again, and returns what `look` gives of it."""
+
+    def see(env):
+        buffer = keep("buffer", env, make)
+        buffer[:] = env.at
+        return look(buffer)
+
+    return see
 
 
-def a_view_of_the_buffer(env):
-    buffer = keep("buffer", env, lambda: np.zeros(8, np.float32))
-    buffer[:] = env.at
-    return buffer[2:5]
+def zeros(*shape):
+    return lambda: np.zeros(shape, np.float32)
 
 
-def a_view_of_a_view(env):
-    buffer = keep("buffer", env, lambda: np.zeros((2, 8), np.float32))
-    buffer[:] = env.at
-    return buffer[0][1:7][::2]
-
-
-def transposed(env):
-    buffer = keep("buffer", env, lambda: np.zeros((3, 1), np.float32))
-    buffer[:] = env.at
-    return buffer.T[0]
+def torch_zeros():
+    return pytest.importorskip("torch").zeros(3)
 
 
 def fresh_but_kept(env):
@@ -66,22 +61,17 @@ def fresh_but_kept(env):
     return env.last
 
 
-def fresh_but_a_view_of_it_kept(env):
-    made = filled(env)
-    views = keep("views", env, list)
-    for one in views:
-        one[:] = env.at
-    views.append(made[:2])
-    return made
+def fresh_but_a_view_is_kept(base, kept, returned):
+    """A source of new arrays, which keeps a view of each and writes into it later."""
 
+    def see(env):
+        made, views = np.full(base, env.at, np.float32), keep("views", env, list)
+        for one in views:
+            one[:] = env.at
+        views.append(made[kept])
+        return made[returned] if returned else made
 
-def sharing_a_base_with_a_kept_view(env):
-    base = np.full(6, env.at, np.float32)
-    views = keep("views", env, list)
-    for one in views:
-        one[:] = env.at
-    views.append(base[:4])
-    return base[3:]
+    return see
 
 
 def kept_by_a_closure(env):
@@ -109,12 +99,6 @@ def over_a_bytearray(env):
     return np.frombuffer(memory, np.float32)
 
 
-def over_a_memoryview_of_an_array(env):
-    buffer = keep("buffer", env, lambda: np.zeros(3, np.float32))
-    buffer[:] = env.at
-    return np.asarray(memoryview(buffer))
-
-
 def over_an_interface(env):
     class Owner:
         def __init__(self, array):
@@ -131,67 +115,34 @@ def over_ctypes_memory(env):
     return np.ctypeslib.as_array(memory)
 
 
-def over_torch_memory(env):
-    torch = pytest.importorskip("torch")
-    tensor = keep("tensor", env, lambda: torch.zeros(3))
-    tensor[:] = env.at
-    return tensor.numpy()
+class Own(np.ndarray):
+    pass
 
 
-def a_subclass(env):
-    class Own(np.ndarray):
-        pass
-
-    buffer = keep("buffer", env, lambda: np.zeros(3, np.float32).view(Own))
-    buffer[:] = env.at
-    return buffer
-
-
-def strided(env):
-    buffer = keep("buffer", env, lambda: np.zeros(1, np.float32))
-    buffer[:] = env.at
-    return np.lib.stride_tricks.as_strided(buffer, (3,), (0,))
-
-
-def broadcast(env):
-    buffer = keep("buffer", env, lambda: np.zeros(1, np.float32))
-    buffer[:] = env.at
-    return np.broadcast_to(buffer, (3,))
-
-
-def a_field_of_a_record(env):
-    record = keep("record", env, lambda: np.zeros(3, [("a", np.float32), ("b", np.int8)]))
-    record["a"] = env.at
-    return record["a"]
-
-
-def of_another_width(env):
-    buffer = keep("buffer", env, lambda: np.zeros(3, np.float64))
-    buffer[:] = env.at
-    return buffer
-
-
-SOURCES = [
-    reused,
-    a_view_of_the_buffer,
-    a_view_of_a_view,
-    transposed,
-    fresh_but_kept,
-    fresh_but_a_view_of_it_kept,
-    sharing_a_base_with_a_kept_view,
-    kept_by_a_closure,
-    kept_by_a_generator,
-    over_a_bytearray,
-    over_a_memoryview_of_an_array,
-    over_an_interface,
-    over_ctypes_memory,
-    over_torch_memory,
-    a_subclass,
-    strided,
-    broadcast,
-    a_field_of_a_record,
-    of_another_width,
-]
+RECORD = [("a", np.float32), ("b", np.int8)]
+SOURCES = {
+    "the buffer": writing(zeros(3)),
+    "a view": writing(zeros(8), lambda buffer: buffer[2:5]),
+    "a view of a view": writing(zeros(2, 8), lambda buffer: buffer[0][1:7][::2]),
+    "transposed": writing(zeros(3, 1), lambda buffer: buffer.T[0]),
+    "a memoryview": writing(zeros(3), lambda buffer: np.asarray(memoryview(buffer))),
+    "torch": writing(torch_zeros, lambda tensor: tensor.numpy()),
+    "a subclass": writing(lambda: np.zeros(3, np.float32).view(Own)),
+    "strided": writing(zeros(1), lambda buffer: np.lib.stride_tricks.as_strided(buffer, (3,), (0,))),
+    "broadcast": writing(zeros(1), lambda buffer: np.broadcast_to(buffer, (3,))),
+    "a field of a record": writing(lambda: np.zeros(3, RECORD)["a"], lambda field: field.base["a"]),
+    "of another width": writing(lambda: np.zeros(3, np.float64)),
+    "fresh but kept": fresh_but_kept,
+    "fresh but a view of it kept": fresh_but_a_view_is_kept(3, slice(2), None),
+    "sharing a base with a kept view": fresh_but_a_view_is_kept(6, slice(4), slice(3, None)),
+    "kept by a closure": kept_by_a_closure,
+    "kept by a generator": kept_by_a_generator,
+    "a bytearray": over_a_bytearray,
+    "an interface": over_an_interface,
+    "ctypes": over_ctypes_memory,
+}
+reused = SOURCES["the buffer"]
+every_source = pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES)
 
 
 def stay(env, look=lambda observation: observation):
@@ -207,7 +158,7 @@ def stay(env, look=lambda observation: observation):
     np.testing.assert_equal(look(returned[2]), np.full(3, 2, np.float32))
 
 
-@pytest.mark.parametrize("make", SOURCES)
+@every_source
 @pytest.mark.parametrize("policy", ["auto", True])
 def test_an_observation_stays_what_it_was(make, policy):
     stay(from_gymnasium(Returning(BOX, make), copy=policy))
@@ -249,7 +200,7 @@ INSIDE = {
 }
 
 
-@pytest.mark.parametrize("make", SOURCES)
+@every_source
 @pytest.mark.parametrize("inside", INSIDE)
 def test_an_observation_inside_a_container_stays_what_it_was(make, inside):
     space, wrap, look = INSIDE[inside]
@@ -309,32 +260,21 @@ def test_an_observation_that_is_in_info_too_is_not_shared_with_it():
     [
         lambda env: keep("buffer", env, lambda: np.zeros(4, np.float32)),  # another shape
         lambda env: keep("buffer", env, lambda: np.zeros(3, complex)),  # another kind
-        lambda env: keep("buffer", env, lambda: {"a": np.zeros(3, np.float32)}),
+        lambda env: keep("buffer", env, lambda: {"a": np.zeros(3, np.float32), "more": np.zeros(1)}),
     ],
 )
-def test_even_an_observation_that_leaves_its_spec_stays_what_it_was(make):
+@pytest.mark.parametrize("space", [BOX, spaces.Dict({"a": BOX})])
+def test_even_an_observation_that_leaves_its_spec_stays_what_it_was(make, space):
     def written(env):
         value = make(env)
         (value["a"] if isinstance(value, dict) else value)[:] = env.at
         return value
 
-    env = from_gymnasium(Returning(BOX, written))
+    env = from_gymnasium(Returning(space, written))
     first = env.reset().observation
     held = copy.deepcopy(first)
     env.step(0)
     np.testing.assert_equal(first, held)
-
-
-def test_a_dict_that_leaves_its_spec_stays_what_it_was():
-    def make(env):
-        kept = keep("dict", env, lambda: {"a": np.zeros(3, np.float32), "more": np.zeros(1)})
-        kept["a"][:] = env.at
-        return kept
-
-    env = from_gymnasium(Returning(spaces.Dict({"a": BOX}), make))
-    first = env.reset().observation
-    env.step(0)
-    assert first["a"].tolist() == [0, 0, 0]
 
 
 @examples(200)

@@ -206,6 +206,8 @@ def test_an_attribute_that_none_has_is_set_on_the_form_where_that_is_forced():
 @pytest.mark.parametrize("model", [Tuned, lambda: envoi.TimeLimit(Tuned(), 5)])
 def test_a_form_without_a_native_gymnasium_environment_has_the_attributes_of_the_model(model):
     form = to_gymnasium(model())
+    form.core.unwrapped.elsewhere = True  # which no code of its class names
+    assert form.elsewhere is True
     assert form.unwrapped is form
     assert form.unwrapped.speed == 3.0
     assert form.unwrapped.twice(2) == 12.0
@@ -266,84 +268,19 @@ def test_a_form_takes_no_attribute_by_which_another_framework_is_recognised():
     assert to_gymnasium(model).get_wrapper_attr("reward_space") == "of the model"
 
 
-class Plain(Walk):
-    """A model with attributes, none of which is a dict."""
-
-    def __init__(self):
-        self.speed, self.names, self._hidden = 3.0, ["a"], 1
-
-
-def test_a_form_has_attributes_that_were_set_from_outside_too():
-    class Grown(Plain):
-        step_size: float
-        rate = 1
-
-        @property
-        def quick(self):
-            return self.pace * 2
-
-        def slow(self):
-            return [self.rate for _ in range(2)]
-
-    model = Grown()
-    model.pace, model.rate, model.step_size, model.slow = 4, 5, 6, len
-    model.elsewhere = True  # which no code of its class names
-    form = to_gymnasium(model)
-    assert (form.pace, form.quick, form.rate, form.step_size, form.slow) == (4, 8, 5, 6, len)
-    assert form.elsewhere is True
-    assert not hasattr(to_gymnasium(Plain()), "pace")
-
-
-def model_class():
-    class Line(Plain):
-        def __init__(self):
-            self.speed = 2
-
-    return Line()
-
-
-def gymnasium_class():
-    class Source(Reach):
+@pytest.mark.parametrize(
+    "to",
+    [to_gymnasium, lambda env: to_gymnasium(env, validate=True), lambda env: to_gymnasium_vector(env, 2), to_dm_env],
+)
+def test_the_class_of_a_model_can_be_collected(to):
+    class Local(Tuned):
         pass
 
-    return Source()
-
-
-def rewarder_class():
-    class Paid(envoi.Rewarder):
-        def __call__(self, state, action, next_state):
-            return 2.0
-
-    env = Walk()
-    env.rewarder = Paid()
-    return env
-
-
-FORMS = [to_gymnasium, lambda env: to_gymnasium(env, validate=True), lambda env: to_gymnasium_vector(env, 2), to_dm_env]
-
-
-@pytest.mark.parametrize("form_of", FORMS)
-@pytest.mark.parametrize("make", [model_class, gymnasium_class])
-def test_classes_can_be_collected_after_use(make, form_of):
-    env = make()
-    kind = weakref.ref(type(env))
-    form = form_of(env)
+    model, kind = Local(), weakref.ref(Local)
+    form = to(model)
     form.reset()
-    assert hasattr(form, "step")
-    assert form is not None
-    _ = getattr(form, "spec", None), dir(form), deepcopy(form)
-    del env, form, _
-    gc.collect()
-    assert kind() is None
-
-
-def test_rewarder_classes_can_be_collected():
-    env = rewarder_class()
-    kind = weakref.ref(type(env.rewarder))
-    form = to_gymnasium(env)
-    form.reset()
-    form.step(1)
-    del env, form
+    _ = hasattr(form, "step"), getattr(form, "spec", None), dir(form), deepcopy(form)
+    del Local, model, form, _
     gc.collect()
     assert kind() is None
 
@@ -426,23 +363,6 @@ def test_hindsight_replay_computes_rewards_through_a_form(through):
     )
     agent.learn(200)
     assert Reach.asked > 10
-
-
-def test_wrappers_of_gymnasium_give_the_same_around_a_form():
-    def wrapped(env):
-        env = gymnasium.wrappers.TransformObservation(env, lambda seen: seen * 2, env.observation_space)
-        return gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.wrappers.TimeLimit(env, 5))
-
-    native, form = (
-        wrapped(env) for env in (load(PENDULUM).source, ToGymnasium(envoi.TimeLimit(load(PENDULUM), 10**6)))
-    )
-    np.testing.assert_equal(form.reset(seed=2), native.reset(seed=2))
-    for _ in range(5):
-        one, other = form.step(np.ones(1, np.float32)), native.step(np.ones(1, np.float32))
-        [step[4].get("episode", {}).pop("t", None) for step in (one, other)]  # the time that it took
-        np.testing.assert_equal(one, other)
-    assert form.get_wrapper_attr("length_queue") == native.get_wrapper_attr("length_queue")
-    assert form.get_wrapper_attr("max_speed") == 8
 
 
 # Lanes.
@@ -529,18 +449,6 @@ def test_a_vector_form_tells_its_mode_and_its_native_environment():
     assert from_gymnasium_vector(wrapped).mode is AutoresetMode.DISABLED
     assert to_gymnasium_vector(wrapped, autoreset_mode="Disabled") is wrapped
     assert isinstance(to_rllib(lambda: envoi.batch(load(PENDULUM), 2))({}).unwrapped, VectorEnv)
-
-
-def test_a_vector_wrapper_of_gymnasium_works_around_a_form():
-    form = gymnasium.wrappers.vector.RecordEpisodeStatistics(LOOPS["copies"]())
-    form.reset(seed=0)
-    for _ in range(51):
-        *_, info = form.step(form.action_space.sample())
-        if "episode" in info:
-            assert info["episode"]["l"].tolist() == [50] * 3
-            break
-    else:
-        pytest.fail("no episode ended")
 
 
 # The other frameworks.

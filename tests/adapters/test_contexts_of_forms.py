@@ -58,7 +58,7 @@ def play_gymnasium(form):
     return [form.step(ACTION)[:2] for _ in range(4)]
 
 
-def play_dm_env(form):
+def play_time_steps(form):
     form.seed(3)
     form.reset()
     return [(step.observation, step.reward) for step in (form.step(ACTION) for _ in range(4))]
@@ -79,12 +79,6 @@ def play_turns(form):
     return steps
 
 
-def play_time_steps(form):
-    form.seed(3)
-    form.reset()
-    return [(step.observation, step.reward) for step in (form.step(ACTION) for _ in range(4))]
-
-
 def rllib_form(env):
     return to_rllib(env)({})
 
@@ -92,7 +86,7 @@ def rllib_form(env):
 FORMS = {
     "gymnasium": (to_gymnasium, set_attribute, play_gymnasium),
     "gymnasium wrapper": (to_gymnasium, set_through_wrappers, play_gymnasium),
-    "dm_env": (to_dm_env, set_attribute, play_dm_env),
+    "dm_env": (to_dm_env, set_attribute, play_time_steps),
     "pettingzoo": (to_pettingzoo, set_attribute, play_agent),
     "pettingzoo_aec": (to_pettingzoo_aec, set_attribute, play_turns),
     "tf_agents": (to_tf_agents, set_attribute, play_time_steps),
@@ -160,18 +154,16 @@ def test_a_context_reaches_the_dynamics_of_lanes(batch, form):
     check(BATCHES[batch], *LANE_FORMS[form])
 
 
-@pytest.mark.parametrize(("env", "form"), PAIRS)
-def test_a_misspelt_feature_is_refused(env, form):
-    to_form, put, _ = FORMS[form]
-    with pytest.raises(ContextError, match="mas"):
-        put(to_form(SINGLE[env]()), {"mas": 3.0})
-
-
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("form", LANE_FORMS)
-def test_a_misspelt_feature_of_lanes_is_refused(batch, form):
-    to_form, put, _ = LANE_FORMS[form]
-    env = BATCHES[batch]()
+@pytest.mark.parametrize(
+    ("make", "form"),
+    [
+        *((SINGLE[env], FORMS[form]) for env, form in PAIRS),
+        *((make, form) for make in BATCHES.values() for form in LANE_FORMS.values()),
+    ],
+)
+def test_a_misspelt_feature_is_refused(make, form):
+    to_form, put, _ = form
+    env = make()
     with pytest.raises(ContextError, match="mas"):
         put(to_form(env), {"mas": 3.0})
     env.close()

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import nested
-import numpy as np
 import pytest
 import scripted_games
 from depth import examples
@@ -313,10 +312,3 @@ def test_what_losses_lists_is_what_a_conversion_refuses(name, seen, done):
     with pytest.raises(LossyConversion) as caught:
         of_creator(convert(env, name))
     assert (caught.value.path, caught.value.field) in refused
-
-
-def test_losses_are_data():
-    (loss,) = losses(Shaped(Array((2,), "complex64"), CHOICE), "gymnasium")
-    assert (loss.path, loss.field, loss.target, loss.refused) == ("observation", "dtype", "gymnasium", True)
-    assert str(loss).startswith("observation: dtype refused")
-    assert np.all([isinstance(one, str) for one in (loss.source, loss.hint)])

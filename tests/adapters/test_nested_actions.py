@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from nested import Pair
+from scripted import Shaped
 from scripted_games import Scene, ScriptedGame
 
 import envoi
@@ -15,26 +16,7 @@ LEGS = {"leg": {"hip": Discrete(2), "knee": Array((), "float32", 0, 1)}, "hand":
 
 
 def walker(spec):
-    class Walker(envoi.Model):
-        observation_spec = Array((1,), "float32", 0, 1)
-        action_spec = spec
-
-        def initial(self, rng, context):
-            return 0.0
-
-        def transition(self, state, action, rng):
-            return state
-
-        def observe(self, state, rng):
-            return np.array([state], np.float32)
-
-        def reward(self, state, action, next_state):
-            return 0.0
-
-        def terminal(self, state):
-            return False
-
-    return Walker()
+    return Shaped(Array((1,), "float32", 0, 1), spec)
 
 
 FORMS = [to_gymnasium, to_dm_env, partial(to_tf_agents, exact=True)]

@@ -424,18 +424,6 @@ def test_an_array_over_memory_that_is_not_its_own_is_copied_though_it_has_no_bas
     assert [array.tolist() for array in seen] == [[1.0] * 4, [2.0] * 4, [3.0] * 4]
 
 
-@pytest.mark.parametrize("kind", FORMS)
-@pytest.mark.parametrize("shape", [(1, 4), (4, 1), (2, 2)])
-def test_views_are_copied_also_where_their_shape_is_not_as_declared_and_their_size_is(kind, shape):
-    form = FORMS[kind]()
-    source = form.core.source
-    kept = np.zeros(4, np.float32)
-    source.sight.see = lambda kind, at: (kept.fill(at), kept.reshape(shape))[1]
-    form.reset()
-    seen = [step.observation if kind == "dm_env" else step[0] for step in (form.step(0), form.step(0))]
-    assert exact(seen) == exact([np.full(shape, at, np.float32) for at in (1, 2)])
-
-
 SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
 DTYPES = st.sampled_from(["bool", "int8", "float32", "int64"])
 

@@ -9,23 +9,11 @@ import gymnasium
 import numpy as np
 import pytest
 import scripted
-from scripted import Ends, Shaped
+from scripted import Ends
 
 import envoi
-from envoi import Array, Discrete, LossyConversion, MissingBackend, SpecError, Text, UnknownName
+from envoi import MissingBackend, SpecError, UnknownName
 from envoi.adapters import FRAMEWORKS, SCHEMES, TARGETS, convert, from_env, load, load_multi, losses, registry
-
-
-@pytest.mark.parametrize("name", ["catch", "cartpole", "pendulum", "gridworld"])
-def test_bundled_models_load_by_name_under_their_usual_limit(name):
-    env = load(f"envoi:{name}")
-    assert isinstance(env, envoi.Env)
-    env.reset(seed=0)
-    for _ in range(600):
-        step = env.step(env.sample_action())
-        if step.terminated or step.truncated:
-            return
-    raise AssertionError("no end")
 
 
 def test_arguments_in_the_name_and_as_keywords_reach_the_environment_and_keywords_win():
@@ -63,7 +51,7 @@ def test_values_in_a_name_are_python_literals_or_else_strings():
         ("gymnasium:CartPol-v1", "gymnasium:CartPole-v1"),
         ("gymnasium:CartPole-v9", "gymnasium:CartPole-v1"),
         ("gymnasium:cartpole-v1", "gymnasium:CartPole-v1"),
-        ("gymnasium:Nowhere/CartPole-v1", "Nowhere"),
+        ("gymnasium:Nowhere/CartPole-v1", "Namespace Nowhere not found"),
         ("envoi:cach", "envoi:catch"),
         ("gymnazium:CartPole-v1", "gymnasium"),
         ("CartPole-v1", "gymnasium:CartPole-v1"),
@@ -83,6 +71,7 @@ def test_an_unknown_name_suggests_near_ones(name, says):
         load(name)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert "Namespace" not in says or "did you mean" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -121,12 +110,6 @@ def test_an_atari_game_names_the_missing_package(name, monkeypatch):
     )
     with pytest.raises(MissingBackend, match=r"ale_py is not installed; pip install 'gymnasium\[atari\]'"):
         load(f"gymnasium:{name}")
-
-
-def test_an_unknown_namespace_has_no_near_name():
-    with pytest.raises(UnknownName, match="Namespace Nowhere not found") as error:
-        load("gymnasium:Nowhere/Pong-v5")
-    assert "did you mean" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if not FRAMEWORKS[name].stands_alone])
@@ -203,6 +186,7 @@ def test_a_strange_object_is_refused_with_what_would_be_known(strange):
     for name in ("core envoi.Env", *TARGETS, type(strange).__qualname__):
         assert name in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert not isinstance(strange, Strange) or "with go, speed" in str(caught.value)
 
 
 def test_a_name_and_a_class_are_distinguished_from_an_environment():
@@ -220,11 +204,6 @@ def test_a_name_and_a_class_are_distinguished_from_an_environment():
 def test_arguments_of_a_name_are_read_as_they_are_meant(word):
     env = load(f"gymnasium:FrozenLake-v1?is_slippery={word}")
     assert not env.unwrapped.spec.kwargs["is_slippery"]
-
-
-def test_what_a_strange_object_offers_is_listed():
-    with pytest.raises(SpecError, match="with go, speed"):
-        from_env(Strange())
 
 
 def test_convert_is_the_frameworks_own_function():
@@ -245,22 +224,6 @@ def test_a_lossless_environment_has_no_losses():
         assert losses(load(f"envoi:{name}"), "rllib") == []
     assert [(loss.path, loss.field) for loss in losses(load("envoi:catch"), "rllib")] == [("observation", "shape")]
     assert losses(gymnasium.make("CartPole-v1"), "gymnasium") == []
-
-
-def test_losses_lists_every_leaf_that_gymnasium_refuses_and_agrees_with_the_conversion():
-    env = Shaped(
-        {"a": Array(1, "complex64"), "b": Text(3), "c": [Discrete(256, dtype="uint8")]}, Array(2, "complex128")
-    )
-    found = losses(env, "gymnasium")
-    assert [(loss.path, loss.field, loss.refused) for loss in found] == [
-        ("observation['a']", "dtype", True),
-        ("observation['c'][0]", "dtype", True),
-        ("action", "dtype", True),
-    ]
-    with pytest.raises(LossyConversion) as caught:
-        convert(env, "gymnasium")
-    assert (caught.value.path, caught.value.field) == ("observation['a']", "dtype")
-    assert str(found[0]).startswith("observation['a']: dtype refused")
 
 
 def test_every_spoke_offers_what_its_row_promises():
