@@ -18,7 +18,7 @@ from ..errors import EpisodeError
 from ..protocol.env import Env, Reset, Step, make_step
 from ..protocol.episode import NOT_BEGUN, OVER, RUNNING, EpisodeState
 from ..protocol.fast_steps import LayerPlan, Part
-from ..protocol.process import Info, Snapshot
+from ..protocol.process import Info, Process, Snapshot
 from ..protocol.reset_options import of_the_episode
 from ..rewards.rewarder import ModelReward, Rewarder
 from ..seeding import Streams
@@ -35,16 +35,28 @@ _DEFAULTS: dict[str, Any] = {"truncated": False, "discount": None, "info": {}}
 _functions = attrgetter(*(f"{name}.__func__" for name in _DEFAULTS))
 
 
-class HasContext:
-    """Base of models of one agent and of several: their contexts.
-
-    Attributes:
-        context_space: The features of this model's contexts, with defaults and bounds; None if it has none.
-    """
+class AnyModel(Process):
+    """Base of models of one agent and of several: their contexts, pictures, and own rewards."""
 
     context_space: ContextSpace | None = None
 
     _context: Mapping[str, Any] = {}
+
+    def draw(self, state: Any) -> Any:
+        """Returns a picture of `state`: uint8 of shape (height, width, 3). A model that defines it can be rendered."""
+        raise NotImplementedError
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "draw" in cls.__dict__ and cls.render_mode is None:
+            cls.render_mode = "rgb_array"
+            cls.metadata = {**cls.metadata, "render_modes": ["rgb_array"]}
+
+    def render(self) -> Any:
+        return self.draw(self.state) if self.render_mode == "rgb_array" else None
+
+    def _native_rewarder(self) -> Rewarder:
+        return ModelReward(self)
 
     @property
     def context(self) -> dict[str, Any]:
@@ -67,7 +79,7 @@ class HasContext:
         return self._context
 
 
-class Model(HasContext, Env):
+class Model(AnyModel, Env):
     """An environment defined by pure functions. Subclass it, set the specs, and write the functions.
 
         class Corridor(envoi.Model):
@@ -150,16 +162,6 @@ class Model(HasContext, Env):
     def info(self, state: Any) -> Info:
         """Returns a new dict of additional entries about `state`."""
         return {}
-
-    def draw(self, state: Any) -> Any:
-        """Returns a picture of `state`: uint8 of shape (height, width, 3). A model that defines it can be rendered."""
-        raise NotImplementedError
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "draw" in cls.__dict__ and cls.render_mode is None:
-            cls.render_mode = "rgb_array"
-            cls.metadata = {**cls.metadata, "render_modes": ["rgb_array"]}
 
     # The rest runs the episode; authors do not override it.
 
@@ -266,7 +268,7 @@ class Model(HasContext, Env):
         return self._episode_state is not NOT_BEGUN
 
     def resume(self, state: Any, observation: Any, over: bool) -> None:
-        """Continues an episode from a state whose observation is known, for what steps the model from outside.
+        """Continues an episode from a state whose observation is known, for code that steps the model itself.
 
         Args:
             state: The state.
@@ -281,9 +283,6 @@ class Model(HasContext, Env):
             raise EpisodeError(f"observation: {NOT_BEGUN}")
         return self._observation
 
-    def _native_rewarder(self) -> Rewarder:
-        return ModelReward(self)
-
     def snapshot(self) -> Snapshot:
         held = (self._state, self._observation, self._episode_state, self._context, self.streams.copy())
         return Snapshot(type(self), held)
@@ -291,9 +290,6 @@ class Model(HasContext, Env):
     def restore(self, snapshot: Snapshot) -> None:
         self._state, self._observation, self._episode_state, self._context, streams = self._content(snapshot)
         self._streams = streams.copy()
-
-    def render(self) -> Any:
-        return self.draw(self.state) if self.render_mode == "rgb_array" else None
 
     def __getstate__(self) -> Any:
         # Without the plan, which steps of this very model hold.

@@ -24,10 +24,9 @@ from ..protocol.multi_env import (
 from ..protocol.process import Info, Snapshot
 from ..protocol.reset_options import of_the_episode
 from ..protocol.roster import HasRoster, Roster
-from ..rewards.rewarder import ModelReward, Rewarder
 from ..seeding import Streams
 from ..tree import AnyMapping
-from .model import HasContext
+from .model import AnyModel
 
 _NONE: frozenset[Any] = frozenset()
 
@@ -49,7 +48,7 @@ class _Turn:
         return HasRoster.turn.__get__(env) if is_its_own else self._function.__get__(env)
 
 
-class MultiModel(HasRoster, HasContext, MultiEnv):
+class MultiModel(HasRoster, AnyModel, MultiEnv):
     """An environment of several agents defined by pure functions. Subclass it, set the specs, and write the functions.
 
         class Matching(envoi.MultiModel):
@@ -152,10 +151,6 @@ class MultiModel(HasRoster, HasContext, MultiEnv):
         """Returns new dicts of additional entries about `state`, by agent, and under `"__common__"` for no agent."""
         return {}
 
-    def draw(self, state: Any) -> Any:
-        """Returns a picture of `state`: uint8 of shape (height, width, 3). A model that defines it can be rendered."""
-        raise NotImplementedError
-
     @property
     def at_once(self) -> bool:
         """True if all agents in play act in every step, because `turn` is not overridden."""
@@ -170,9 +165,6 @@ class MultiModel(HasRoster, HasContext, MultiEnv):
         if callable(turn):
             setattr(cls, "_turn_in", turn)  # noqa: B010 (type checkers accept only methods and properties here)
             setattr(cls, "turn", _Turn(turn))  # noqa: B010
-        if "draw" in cls.__dict__ and cls.render_mode is None:
-            cls.render_mode = "rgb_array"
-            cls.metadata = {**cls.metadata, "render_modes": ["rgb_array"]}
 
     # The rest runs the episode; authors do not override it.
 
@@ -305,15 +297,9 @@ class MultiModel(HasRoster, HasContext, MultiEnv):
             raise EpisodeError(f"state: {NOT_BEGUN}")
         return self._state
 
-    def _native_rewarder(self) -> Rewarder:
-        return ModelReward(self)
-
     def snapshot(self) -> Snapshot:
         return Snapshot(type(self), (self._state, self._roster, self._seen, self._context, self.streams.copy()))
 
     def restore(self, snapshot: Snapshot) -> None:
         self._state, self._roster, self._seen, self._context, streams = self._content(snapshot)
         self._streams = streams.copy()
-
-    def render(self) -> Any:
-        return self.draw(self.state) if self.render_mode == "rgb_array" else None

@@ -149,6 +149,3 @@ class BatchModel(Model):
     def restore(self, snapshot: Snapshot) -> None:
         self._context, lanes = self._content(snapshot)
         self._lanes.restore(lanes)
-
-    def render(self) -> Any:
-        return self.draw(self.state) if self.render_mode == "rgb_array" else None

@@ -6,8 +6,7 @@ of transitions as well as a single one. Two rewarders are equal if they have the
     env.rewarder = env.rewarder + 0.1 * Speed(limit=3)      # reward_spec and reward_range follow
     rewards = Speed(limit=3).relabel(transitions)           # for transitions recorded earlier
 
-A rewarder or reward function with a parameter `rng` receives a random generator; see
-`envoi.rewards.transition_function`.
+One with a parameter `rng` receives a random generator; see `envoi.rewards.transition_function`.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..errors import SpecError
-from ..spec import Array, Spec, SpecTree
-from ..tree import AnyArray, AnyDict, AnyMapping
-from .transition_function import OfTransition, call, takes_rng
+from ..spec import Array, SpecTree
+from ..tree import AnyArray, AnyMapping
+from .transition_function import OfFunction, OfTransition
 
 RewardFunction = Callable[..., Any]
 """`(state, action, next_state) -> reward`, with or without a keyword `rng`."""
@@ -89,7 +88,7 @@ class Rewarder(OfTransition):
         return Sum(other, -self)
 
 
-class FunctionReward(Rewarder):
+class FunctionReward(OfFunction, Rewarder):
     """A plain function as a rewarder.
 
     Args:
@@ -104,28 +103,26 @@ class FunctionReward(Rewarder):
     def __init__(self, function: RewardFunction, low: float = -float("inf"), high: float = float("inf")) -> None:
         if not low <= high:
             raise SpecError(f"low, high: expected low ≤ high, got {low} and {high}")
-        self.function = function
+        super().__init__(function)
         self.reward_range = (low, high)
-        self._draws = takes_rng(function)
-
-    @property
-    def draws(self) -> bool:
-        return self._draws
-
-    def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
-        if self._draws:
-            return call(self.function, (state, action, next_state), rng)
-        return self.function(state, action, next_state)
 
     def parts(self) -> list[tuple[str, Any]]:
         return [("function", self.function), ("reward_range", self.reward_range)]
+
+
+class _Specified(Rewarder):
+    """A rewarder whose range is that of its spec."""
+
+    @property
+    def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return spec_range(self.spec)
 
 
 _PROTOCOL = ("envoi.protocol.", "envoi.authoring.")
 """The packages of the classes that models inherit from."""
 
 
-class ModelReward(Rewarder):
+class ModelReward(_Specified):
     """The reward that a model defines itself, with the spec that it declares.
 
     Args:
@@ -151,16 +148,11 @@ class ModelReward(Rewarder):
     def spec(self) -> SpecTree:
         return self.model.declared_reward_spec
 
-    @property
-    def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return spec_range(self.spec)
+
+_IN_PROGRESS: ContextVar[Any] = ContextVar("the native reward of the step that is being rewarded")
 
 
-REWARD_IN_PROGRESS: ContextVar[Any] = ContextVar("the native reward of the step that is being rewarded")
-"""The value of a `NativeReward`; `envoi.rewards.rewarder` sets it during a step."""
-
-
-class NativeReward(Rewarder):
+class NativeReward(_Specified):
     """The reward that an imported environment computes itself in each step.
 
     It exists only during that step. It can therefore be composed with other rewarders, but not be computed for other
@@ -177,13 +169,9 @@ class NativeReward(Rewarder):
     def spec(self) -> SpecTree:
         return self._spec
 
-    @property
-    def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return spec_range(self._spec)
-
     def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
         try:
-            return REWARD_IN_PROGRESS.get()
+            return _IN_PROGRESS.get()
         except LookupError:
             raise SpecError(
                 "rewarder: the reward of an imported environment exists only while that environment steps; "
@@ -206,7 +194,7 @@ def stream_bound(rewarder: Rewarder, process: Any) -> Rewarder:
     return StreamBound(rewarder, process) if rewarder.draws else rewarder
 
 
-class Sum(Rewarder):
+class Sum(_Specified):
     """The sum of the rewards of several rewarders; a sum inside a sum is flattened.
 
     If one of the rewards is a mapping from agents, the sum is a mapping too: each agent's rewards are added, and a
@@ -223,15 +211,12 @@ class Sum(Rewarder):
         self.terms = tuple(
             inner for term in map(as_rewarder, terms) for inner in (term.terms if isinstance(term, Sum) else (term,))
         )
-        sum_spec([term.spec for term in self.terms])
+        _ = self.spec  # refuses shapes that cannot be added
 
     @property
     def spec(self) -> SpecTree:
-        return sum_spec([term.spec for term in self.terms])
-
-    @property
-    def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return spec_range(self.spec)
+        """The spec of the sum; a dict of specs by agent if that of a term is a dict."""
+        return _combined([term.spec for term in self.terms], _sum)
 
     @property
     def draws(self) -> bool:
@@ -240,11 +225,11 @@ class Sum(Rewarder):
     def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
         total = self.terms[0].drawn(state, action, next_state, rng)
         for term in self.terms[1:]:
-            total = added(total, term.drawn(state, action, next_state, rng))
+            total = _added(total, term.drawn(state, action, next_state, rng))
         return total
 
 
-class Scaled(Rewarder):
+class Scaled(_Specified):
     """A weight times the reward of a rewarder.
 
     Args:
@@ -256,16 +241,17 @@ class Scaled(Rewarder):
     """
 
     def __init__(self, rewarder: Rewarder | RewardFunction, weight: float) -> None:
-        self.rewarder, self.weight = as_rewarder(rewarder), _weight(weight)
-        scaled_spec(self.rewarder.spec, self.weight)
+        number: Any = weight.item() if np.ndim(weight) == 0 and isinstance(weight, AnyArray) else weight
+        if not isinstance(number, Real):
+            raise SpecError(
+                f"weight: expected a number, got {weight!r}; rewarders are added to each other and scaled by numbers"
+            )
+        self.rewarder, self.weight = as_rewarder(rewarder), cast("float", number)
+        _ = self.spec  # refuses what is no array
 
     @property
     def spec(self) -> SpecTree:
-        return scaled_spec(self.rewarder.spec, self.weight)
-
-    @property
-    def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return spec_range(self.spec)
+        return _combined([self.rewarder.spec], partial(_scaled, weight=self.weight))
 
     @property
     def draws(self) -> bool:
@@ -273,16 +259,9 @@ class Scaled(Rewarder):
 
     def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
         reward = self.rewarder.drawn(state, action, next_state, rng)
-        return scaled(reward, self.weight)
-
-
-def _weight(weight: Any) -> float:
-    number: Any = weight.item() if np.ndim(weight) == 0 and isinstance(weight, AnyArray) else weight
-    if not isinstance(number, Real):
-        raise SpecError(
-            f"weight: expected a number, got {weight!r}; rewarders are added to each other and scaled by numbers"
-        )
-    return cast("float", number)
+        if isinstance(reward, AnyMapping):
+            return {agent: self.weight * own for agent, own in reward.items()}
+        return self.weight * reward
 
 
 FOREIGN_REWARDERS: dict[type, Callable[[Any], Rewarder]] = {}
@@ -304,55 +283,32 @@ def as_rewarder(rewarder: Any) -> Rewarder:
     )
 
 
-def added(one: Any, other: Any) -> Any:
+def _added(one: Any, other: Any) -> Any:
     """Returns the sum of two rewards; a mapping from agents if at least one of them is a mapping."""
     if not isinstance(one, AnyMapping) and not isinstance(other, AnyMapping):
         return one + other
-    agents: dict[Any, None] = {}
-    for side in (one, other):
-        agents |= dict.fromkeys(side if isinstance(side, AnyMapping) else ())
-    return {agent: _share(one, agent, 0) + _share(other, agent, 0) for agent in agents}
-
-
-def scaled(reward: Any, weight: float) -> Any:
-    """Returns a weight times a reward; a mapping from agents for a mapping."""
-    if isinstance(reward, AnyMapping):
-        return {agent: weight * own for agent, own in reward.items()}
-    return weight * reward
-
-
-def sum_spec(specs: list[SpecTree]) -> SpecTree:
-    """Returns the spec of a sum of rewards; a dict of specs by agent if one of `specs` is a dict."""
-    return _combined(specs, _sum)
-
-
-def scaled_spec(spec: SpecTree, weight: float) -> SpecTree:
-    """Returns the spec of a weight times a reward."""
-    return _combined([spec], partial(_scaled, weight=weight))
+    return {agent: _share(one, agent, 0) + _share(other, agent, 0) for agent in _agents(one, other)}
 
 
 def spec_range(spec: SpecTree) -> tuple[float, float]:
     """Returns the lowest and the highest number that a possibly nested reward spec allows."""
-    lows, highs = [0.0], [0.0]
-    leaves = [leaf for _, leaf in tree.leaves(spec) if isinstance(leaf, Spec)]
-    if leaves:
-        lows = [_extreme(leaf, "low", -np.inf) for leaf in leaves]
-        highs = [_extreme(leaf, "high", np.inf) for leaf in leaves]
-    return min(lows), max(highs)
+    lows: list[float] = []
+    highs: list[float] = []
+    for _, leaf in tree.leaves(spec):
+        low, high = getattr(leaf, "low", None), getattr(leaf, "high", None)
+        lows.append(-np.inf if low is None or not low.size else float(low.min()))
+        highs.append(np.inf if high is None or not high.size else float(high.max()))
+    return min(lows, default=0.0), max(highs, default=0.0)
 
 
-def _extreme(leaf: Spec, side: str, default: float) -> float:
-    bound = getattr(leaf, side, None)
-    if bound is None or not bound.size:
-        return default
-    return float(bound.min() if side == "low" else bound.max())
+def _agents(*values: Any) -> list[Any]:
+    """Returns the agents of the mappings among some values, each once."""
+    return list(dict.fromkeys(agent for value in values if isinstance(value, AnyMapping) for agent in value))
 
 
 def _combined(specs: list[SpecTree], combine: Callable[[list[Array]], Array]) -> SpecTree:
     """Returns the spec of a composed reward; a dict of specs by agent if one of `specs` is a dict."""
-    agents: dict[Any, None] = {}
-    for spec in specs:
-        agents |= dict.fromkeys(spec if isinstance(spec, AnyDict) else ())
+    agents = _agents(*specs)
     if agents:
         none = Array((), "float64", 0, 0)
         return {agent: _combined([_share(spec, agent, none) for spec in specs], combine) for agent in agents}
@@ -405,8 +361,8 @@ def asks_for_native_reward(rewarder: Any) -> bool:
 
 def reward_step(rewarder: Rewarder, native: Any, state: Any, action: Any, next_state: Any) -> Any:
     """Returns the reward of a step of an imported environment."""
-    token = REWARD_IN_PROGRESS.set(native)
+    token = _IN_PROGRESS.set(native)
     try:
         return rewarder(state, action, next_state)
     finally:
-        REWARD_IN_PROGRESS.reset(token)
+        _IN_PROGRESS.reset(token)

@@ -1,13 +1,8 @@
-"""Terminations: conditions that end an episode, as objects that can be composed and compared.
-
-A termination is called as `termination(state, action, next_state)` and returns True if the transition ends the
-episode. If it is written with numpy operations, it takes a batch of transitions as well as a single one. Two
-terminations are equal if they have the same class and equal attributes.
+"""Terminations: conditions that end an episode, as objects that can be composed and compared, like rewarders.
 
     caught = Overlap("agent", "ghost")                # a subclass of Termination
     over = caught | Collected("coin") & ~Locked()     # any, all, not; plain functions compose too
 
-A termination or function with a parameter `rng` receives a random generator; see `envoi.rewards.transition_function`.
 A composition calls all of its parts, even when the result is already decided, so that the random numbers that one part
 takes do not depend on the results of the others.
 """
@@ -21,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecError
-from .transition_function import OfTransition, call, takes_rng
+from .transition_function import OfFunction, OfTransition
 
 TerminationFunction: TypeAlias = Callable[..., Any]
 """`(state, action, next_state) -> bool`, True if the transition ends the episode; with or without a keyword `rng`."""
@@ -57,28 +52,15 @@ class Termination(OfTransition):
         raise SpecError("termination: a termination is neither true nor false; compose by &, | and ~")
 
 
-class FunctionTermination(Termination):
+class FunctionTermination(OfFunction, Termination):
     """A plain function as a termination.
 
     Args:
         function: `(state, action, next_state) -> bool`; if it has a parameter `rng`, it receives a generator.
     """
 
-    def __init__(self, function: TerminationFunction) -> None:
-        self.function = function
-        self._draws = takes_rng(function)
-
-    @property
-    def draws(self) -> bool:
-        return self._draws
-
     def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Verdict:
-        if self._draws:
-            return _verdict(call(self.function, (state, action, next_state), rng))
-        return _verdict(self.function(state, action, next_state))
-
-    def parts(self) -> list[tuple[str, Any]]:
-        return [("function", self.function)]
+        return _verdict(super().__call__(state, action, next_state, rng=rng))
 
 
 class _Composed(Termination):

@@ -22,6 +22,21 @@ from ..errors import SpecError
 from ..structural_equality import Structured
 
 
+def takes_rng(function: Callable[..., Any]) -> bool:
+    """Returns True if a function has a parameter `rng` that is not bound yet (without a default, or None)."""
+    parameter = _rng_parameter(function)
+    return parameter is not None and parameter.default in (None, inspect.Parameter.empty)
+
+
+def _rng_parameter(function: Callable[..., Any]) -> inspect.Parameter | None:
+    try:
+        parameter = inspect.signature(function).parameters.get("rng")
+    except (TypeError, ValueError):  # a built-in without a signature
+        return None
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return parameter if parameter is not None and parameter.kind in named else None
+
+
 class OfTransition(Structured):
     """A function of a transition that can be composed and compared.
 
@@ -40,17 +55,7 @@ class OfTransition(Structured):
         return self._class_draws
 
     def drawn(self, state: Any, action: Any, next_state: Any, rng: np.random.Generator | None) -> Any:
-        """Calls the function, with `rng` if it takes one.
-
-        Args:
-            state: The state before the action.
-            action: The action.
-            next_state: The state after it.
-            rng: The source of randomness; None calls the function without one.
-
-        Returns:
-            The result of the call.
-        """
+        """Calls the function, with `rng` if it takes one and there is one."""
         if rng is None or not self.draws:
             return self(state, action, next_state)
         return cast("Any", self)(state, action, next_state, rng=rng)
@@ -59,26 +64,27 @@ class OfTransition(Structured):
         raise NotImplementedError
 
 
-def takes_rng(function: Callable[..., Any]) -> bool:
-    """Returns True if a function has a parameter `rng` that is not bound yet (without a default, or None)."""
-    parameter = _rng_parameter(function)
-    return parameter is not None and parameter.default in (None, inspect.Parameter.empty)
+class OfFunction(OfTransition):
+    """A plain function of a transition."""
 
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self._draws = takes_rng(function)
 
-def call(function: Callable[..., Any], transition: tuple[Any, Any, Any], rng: np.random.Generator | None) -> Any:
-    """Calls a plain function of a transition that has a parameter `rng`."""
-    if rng is not None:
-        return function(*transition, rng=rng)
-    parameter = _rng_parameter(function)
-    if parameter is not None and parameter.default is inspect.Parameter.empty:
-        raise SpecError(f"rng: {function!r} needs a generator; call it with rng=numpy.random.default_rng(seed)")
-    return function(*transition)
+    @property
+    def draws(self) -> bool:
+        return self._draws
 
+    def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
+        function = self.function
+        if not self._draws:
+            return function(state, action, next_state)
+        if rng is not None:
+            return function(state, action, next_state, rng=rng)
+        parameter = _rng_parameter(function)
+        if parameter is not None and parameter.default is inspect.Parameter.empty:
+            raise SpecError(f"rng: {function!r} needs a generator; call it with rng=numpy.random.default_rng(seed)")
+        return function(state, action, next_state)
 
-def _rng_parameter(function: Callable[..., Any]) -> inspect.Parameter | None:
-    try:
-        parameter = inspect.signature(function).parameters.get("rng")
-    except (TypeError, ValueError):  # a built-in without a signature
-        return None
-    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return parameter if parameter is not None and parameter.kind in named else None
+    def parts(self) -> list[tuple[str, Any]]:
+        return [("function", self.function)]

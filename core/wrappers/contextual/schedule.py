@@ -300,7 +300,7 @@ class Schedule:
 
     # Going back.
 
-    def mark(self, random: bool = False) -> tuple[Any, ...]:
+    def mark(self, random: bool = False) -> tuple[Selector, dict[str, Any], Any, Any, Any]:
         """Returns what choices change, for `go_back`: less than a snapshot, and of no use elsewhere."""
         selector, rng, state = self.selector, self.rng, None
         if rng is not None and (random or self.noise.names or type(selector) not in _WITHOUT_NUMBERS):
@@ -310,10 +310,10 @@ class Schedule:
             attributes["position"] = copy.deepcopy(selector.position)
         return selector, attributes, rng, state, self.next
 
-    def go_back(self, mark: tuple[Any, ...]) -> None:
+    def go_back(self, mark: tuple[Selector, dict[str, Any], Any, Any, Any]) -> None:
         """Takes back all choices since a `mark`."""
         self.selector, held, self.rng, state, self.next = mark
-        attributes = vars(self.selector)
+        attributes: dict[str, Any] = vars(self.selector)
         attributes.clear()
         attributes.update(held)
         if state is not None and self.rng is not None:
