@@ -265,6 +265,16 @@ class Stranger:
         self.closed += 1
 
 
+def forwarded(*names):
+    """Methods that call those of the environment inside."""
+    return [lambda self, *args, name=name, **rest: getattr(self.held, name)(*args, **rest) for name in names]
+
+
+def of_held(*names):
+    """Properties that read those of the environment inside."""
+    return [property(lambda self, name=name: getattr(self.held, name)) for name in names]
+
+
 def spoil(value):
     """Empties a mapping, and those in it."""
     if isinstance(value, dict):
@@ -300,23 +310,16 @@ class StrangeGym(Stranger, gymnasium.Env):
 class StrangeVector(Stranger, VectorEnv):
     def __init__(self, held):
         super().__init__(held)
-        for name in (
-            "num_envs",
-            "observation_space",
-            "action_space",
-            "single_observation_space",
-            "single_action_space",
-            "render_mode",
-        ):
-            setattr(self, name, getattr(held, name))
+        self.num_envs, self.render_mode = held.num_envs, held.render_mode
+        self.observation_space, self.action_space = held.observation_space, held.action_space
+        self.single_observation_space = held.single_observation_space
+        self.single_action_space = held.single_action_space
         self.metadata = deepcopy(held.metadata)
         self._np_random_seed = -1
 
     _np_random = StrangeGym._np_random
 
-    def reset(self, *, seed=None, options=None):
-        observation, info = self.begin(seed, options)
-        return self.lend(observation), info
+    reset = StrangeGym.reset
 
     def step(self, actions):
         observation, reward, *rest, infos = self.held.step(self.take(actions))
@@ -326,14 +329,13 @@ class StrangeVector(Stranger, VectorEnv):
             infos = {**infos, "final_obs": own}
         return self.lend(observation), self.lend(reward, ("reward",)), *rest, infos
 
-    def render(self):
-        return self.held.render()
 
-    def close(self, **kwargs):
-        self.closed += 1
+SPECS = ("observation_spec", "action_spec", "reward_spec", "discount_spec")
 
 
 class StrangeDmEnv(Stranger, dm_env.Environment):
+    observation_spec, action_spec, reward_spec, discount_spec = forwarded(*SPECS)
+
     def seed(self, seed):
         self.held.seed(seed)
         self.resets.append((seed, None))
@@ -348,76 +350,29 @@ class StrangeDmEnv(Stranger, dm_env.Environment):
         reward = self.lend(step.reward, ("reward",))
         return step._replace(observation=self.lend(step.observation), reward=reward)
 
-    def observation_spec(self):
-        return self.held.observation_spec()
-
-    def action_spec(self):
-        return self.held.action_spec()
-
-    def reward_spec(self):
-        return self.held.reward_spec()
-
-    def discount_spec(self):
-        return self.held.discount_spec()
-
 
 class StrangeTFAgents(Stranger, PyEnvironment):
+    observation_spec, action_spec, reward_spec, discount_spec, get_info = forwarded(*SPECS, "get_info")
+    batched, batch_size = of_held("batched", "batch_size")
+    seed, _reset, _step, _lent = StrangeDmEnv.seed, StrangeDmEnv.reset, StrangeDmEnv.step, StrangeDmEnv._lent
+
     def __init__(self, held):
         PyEnvironment.__init__(self)
         Stranger.__init__(self, held)
-
-    @property
-    def batched(self):
-        return self.held.batched
-
-    @property
-    def batch_size(self):
-        return self.held.batch_size
-
-    def seed(self, seed):
-        self.held.seed(seed)
-        self.resets.append((seed, None))
-
-    def _reset(self):
-        return self._lent(self.held.reset())
-
-    def _step(self, action):
-        return self._lent(self.held.step(self.take(action)))
-
-    _lent = StrangeDmEnv._lent
-
-    def observation_spec(self):
-        return self.held.observation_spec()
-
-    def action_spec(self):
-        return self.held.action_spec()
-
-    def reward_spec(self):
-        return self.held.reward_spec()
-
-    def discount_spec(self):
-        return self.held.discount_spec()
-
-    def get_info(self):
-        return self.held.get_info()
 
     def render(self, mode="rgb_array"):
         return self.held.render(mode)
 
 
 class _StrangeZoo(Stranger):
+    observation_space, action_space = forwarded("observation_space", "action_space")
+
     def __init__(self, held):
         super().__init__(held)
         self.possible_agents = held.possible_agents
         self.metadata, self.render_mode = deepcopy(held.metadata), held.render_mode
         if hasattr(held, "state_space"):
             self.state_space = held.state_space
-
-    def observation_space(self, agent):
-        return self.held.observation_space(agent)
-
-    def action_space(self, agent):
-        return self.held.action_space(agent)
 
     def state(self):
         return self.lend(self.held.state(), ("state",))
@@ -436,9 +391,8 @@ class StrangeParallel(_StrangeZoo, ParallelEnv):
 
 
 class StrangeAEC(_StrangeZoo, AECEnv):
-    agents, agent_selection, terminations, truncations, infos, _cumulative_rewards = (
-        property(lambda self, name=name: getattr(self.held, name))
-        for name in ("agents", "agent_selection", "terminations", "truncations", "infos", "_cumulative_rewards")
+    agents, agent_selection, terminations, truncations, infos, _cumulative_rewards = of_held(
+        "agents", "agent_selection", "terminations", "truncations", "infos", "_cumulative_rewards"
     )
 
     @property
@@ -474,19 +428,13 @@ class StrangeRLlib(Stranger, MultiAgentEnv):
     def agents(self, agents):
         pass
 
-    def state(self):
-        return self.held.state()
-
-    def reset(self, *, seed=None, options=None):
-        observations, infos = self.begin(seed, options)
-        return self.lend(observations), infos
-
-    def step(self, action_dict):
-        observations, rewards, *rest = self.held.step(self.take(action_dict))
-        return self.lend(observations), self.lend(rewards, ("reward",)), *rest
+    (state,) = forwarded("state")
+    reset, step = StrangeGym.reset, StrangeGym.step
 
 
 class StrangeVecEnv(Stranger, VecEnv):
+    get_attr, set_attr, env_method, env_is_wrapped = forwarded("get_attr", "set_attr", "env_method", "env_is_wrapped")
+
     def __init__(self, held):
         Stranger.__init__(self, held)
         VecEnv.__init__(self, held.num_envs, held.observation_space, held.action_space)
@@ -515,18 +463,6 @@ class StrangeVecEnv(Stranger, VecEnv):
                 info["terminal_observation"] = self.lend(info["terminal_observation"], ("final", index))
         self.reset_infos = self.held.reset_infos
         return self.lend(observation), self.lend(reward, ("reward",)), over, infos
-
-    def get_attr(self, attr_name, indices=None):
-        return self.held.get_attr(attr_name, indices)
-
-    def set_attr(self, attr_name, value, indices=None):
-        self.held.set_attr(attr_name, value, indices)
-
-    def env_method(self, method_name, *method_args, indices=None, **method_kwargs):
-        return self.held.env_method(method_name, *method_args, indices=indices, **method_kwargs)
-
-    def env_is_wrapped(self, wrapper_class, indices=None):
-        return self.held.env_is_wrapped(wrapper_class, indices)
 
 
 # Playing each form by its own API.
@@ -564,27 +500,20 @@ def begin_dm(form, seed=None, options=None):
         form.seed(seed)
     if options is not None:
         form.reset_options = options  # of the next reset only
-    return form.reset().observation, form.info
+    return form.reset().observation, info_of(form)
 
 
-def begin_tf(form, seed=None, options=None):
-    if seed is not None:
-        form.seed(seed)
-    if options is not None:
-        form.reset_options = options  # of the next reset only
-    return form.reset().observation, said_by_tf(form)
-
-
-def said_by_tf(form):
-    """The info of a form, or of each lane."""
+def info_of(form):
+    """The info of a form of dm_env or TF-Agents, or of each lane."""
+    if isinstance(form, ToDmEnv):
+        return form.info
     return form.infos if isinstance(form, ToTFAgentsBatch) else form.get_info()
 
 
 def step_dm(form, rng):
     kind, reward, discount, observation = form.step(act(form.core, rng))
     last, zero = np.asarray(kind) == 2, np.asarray(discount) == 0
-    info = form.info if isinstance(form, ToDmEnv) else said_by_tf(form)
-    return Told(observation, reward, last & zero, last & ~zero, info)
+    return Told(observation, reward, last & zero, last & ~zero, info_of(form))
 
 
 def begin_sb3(form, seed=None, options=None):
@@ -669,14 +598,14 @@ def vector(mode):
 FORMS = {
     "gymnasium": Form("one", ToGymnasium, FromGymnasium, StrangeGym),
     "dm_env": Form("one", ToDmEnv, FromDmEnv, StrangeDmEnv, begin_dm, step_dm, True, False, False),
-    "tf_agents": Form("one", ToTFAgents, FromTFAgents, StrangeTFAgents, begin_tf, step_dm, True, False),
+    "tf_agents": Form("one", ToTFAgents, FromTFAgents, StrangeTFAgents, begin_dm, step_dm, True, False),
     "rllib": Form("one", rllib_one, FromGymnasium, StrangeGym),
     "vector next step": Form("lanes", vector("NextStep"), FromGymnasiumVector, StrangeVector, resets_itself=True),
     "vector same step": Form("lanes", vector("SameStep"), FromGymnasiumVector, StrangeVector, resets_itself=True),
     "vector disabled": Form("lanes", vector("Disabled"), FromGymnasiumVector, StrangeVector),
     "rllib batch": Form("lanes", rllib_lanes, FromGymnasiumVector, StrangeVector, resets_itself=True),
     "tf_agents batch": Form(
-        "lanes", ToTFAgentsBatch, FromTFAgentsBatch, StrangeTFAgents, begin_tf, step_dm, True, False
+        "lanes", ToTFAgentsBatch, FromTFAgentsBatch, StrangeTFAgents, begin_dm, step_dm, True, False
     ),
     "sb3": Form(
         "lanes", ToSB3, FromSB3, StrangeVecEnv, begin_sb3, step_sb3, True, core=plain_lanes, counts_from_0=True

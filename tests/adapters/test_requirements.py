@@ -122,9 +122,10 @@ def six(step):
 
 @every_form
 @pytest.mark.parametrize("flags", FLAGS, ids=str)
-@pytest.mark.parametrize("discount", DISCOUNTS, ids=str)
+@pytest.mark.parametrize("discount", [*DISCOUNTS, *ARRAYS], ids=str)
 def test_every_pair_of_flags_and_every_discount_in_the_middle_and_at_the_end(name, flags, discount):
-    alone, came = told_steps(name, [Line(0.1, discount=discount), Line(1.0, *flags, discount)])
+    spec = None if np.ndim(discount) == 0 else PAIR
+    alone, came = told_steps(name, [Line(0.1, discount=discount), Line(1.0, *flags, discount)], spec)
     assert came == alone
     assert len(alone) == 2
 
@@ -183,14 +184,6 @@ def test_each_row_is_recognised_as_the_table_states(name, flags, discount):
             assert "discount" not in info
         else:
             assert np.all(np.asarray(info["discount"]) == discount)
-
-
-@every_form
-@pytest.mark.parametrize("flags", FLAGS, ids=str)
-@pytest.mark.parametrize("discount", ARRAYS, ids=str)
-def test_discounts_that_are_arrays_survive_every_form(name, flags, discount):
-    alone, came = told_steps(name, [Line(0.1, discount=discount), Line(1.0, *flags, discount)], PAIR)
-    assert came == alone
 
 
 REWARDS = {
@@ -353,12 +346,6 @@ def test_rewards_that_are_arrays_never_change_though_the_source_uses_its_array_a
     assert [exact(reward) for reward in held[::2]] == held[1::2]
 
 
-def tree_actions(name, core, rng):
-    """An action, and a copy of it."""
-    action = forms.act(core, rng)
-    return action, copy.deepcopy(action)
-
-
 @every_form
 def test_an_action_mapping_is_fresh_each_step_in_both_directions(name):
     """The core and the source empty and overwrite what they are given; the caller's stays, and they get all of it."""
@@ -366,9 +353,10 @@ def test_an_action_mapping_is_fresh_each_step_in_both_directions(name):
     env = imported(name)
     env.reset(seed=0)
     for _ in range(2):
-        action, before = tree_actions(name, env, rng)
+        action = forms.act(env, rng)
+        before = exact(action)
         env.step(action)
-        assert exact(action) == exact(before)
+        assert exact(action) == before
     source = env.source
     assert len(source.given) >= 2
     acted = models(source.held.core)[0].acted
@@ -378,9 +366,10 @@ def test_an_action_mapping_is_fresh_each_step_in_both_directions(name):
     if name != "pettingzoo_aec":
         form = made(name)
         FORMS[name].begin(form, 0)
-        action, before = tree_actions(name, form.core, rng)
+        action = forms.act(form.core, rng)
+        before = exact(action)
         form.step(action)
-        assert exact(action) == exact(before)
+        assert exact(action) == before
 
 
 class Keeping(Scripted):
@@ -678,17 +667,12 @@ def test_making_reading_and_describing_leave_generator_and_episode_alone(name):
     assert forms.core_steps(core, rngs[0]) == forms.core_steps(twin, rngs[1])
     # And a third-party environment in mid-episode.
     source, other = stranger(name), stranger(name)
-    said = []
     for env in (source, other):
         row.begin(env, 4) if row.begin is forms.begin_gym else row.begin(env.held, 4)
-    said = source.held.core.snapshot()
-    row.read(source)
     from_env(source)
     repr(row.read(source))
-    assert exact(source.held.core.streams.dynamics.bit_generator.state) == exact(
-        other.held.core.streams.dynamics.bit_generator.state
-    )
-    assert said is not None
+    states = [exact(env.held.core.streams.dynamics.bit_generator.state) for env in (source, other)]
+    assert states[0] == states[1]
     assert len(source.resets) == len(other.resets)
 
 
@@ -741,20 +725,13 @@ def test_options_reach_every_reset_of_a_form_and_the_callers_dict_stays_as_it_wa
 
 @pytest.mark.parametrize("name", TAKE_OPTIONS)
 def test_options_reach_every_reset_of_a_source_and_the_callers_dict_stays_as_it_was(name):
-    env, options = imported(name), {"b": 2, "c": [1]}
+    env, options = imported(name), {"a": {"deep": 1}, "c": [1]}  # it writes into them
     env.reset(seed=0, options=options)
     env.reset(options=options)
     env.reset()
     # "No options" may come as None or as an empty dict.
     assert [given or None for _, given in env.source.resets] == [options, options, None]
-    assert options == {"b": 2, "c": [1]}
-
-
-@pytest.mark.parametrize("name", TAKE_OPTIONS)
-def test_a_source_cannot_write_into_what_options_hold(name):
-    env, options = imported(name), {"a": {"deep": 1}}
-    env.reset(seed=0, options=options)
-    assert options == {"a": {"deep": 1}}
+    assert options == {"a": {"deep": 1}, "c": [1]}
 
 
 @pytest.mark.parametrize("name", sorted(set(ALL) - set(TAKE_OPTIONS)))
@@ -879,12 +856,6 @@ def test_the_core_of_a_form_is_not_replaced_unseen(name):
 
 
 @every_form
-def test_a_shallow_copy_of_a_form_is_a_working_form(name):
-    form = made(name)
-    assert native_trace(name, copy.copy(form)) == native_trace(name, made(name))
-
-
-@every_form
 @pytest.mark.parametrize("side", SIDES)
 def test_unknown_attributes_are_attribute_errors_also_in_what_is_half_made(name, side):
     env = in_the_middle(side, name)
@@ -967,24 +938,16 @@ def test_a_form_has_its_core_and_unwrapped_is_the_native_base(name):
         assert wrapped.unwrapped is env.source
 
 
-def frameworks(names):
-    """One row of each framework."""
-    targets = {
-        "gymnasium": "gymnasium",
-        "dm_env": "dm_env",
-        "tf_agents": "tf_agents",
-        "pettingzoo": "pettingzoo",
-        "pettingzoo_aec": "pettingzoo_aec",
-        "vector next step": "gymnasium_vector",
-        "tf_agents batch": "tf_agents",
-        "sb3": "sb3",
-    }
-    return {name: targets[name] for name in names if name in targets}
-
+HOMES = {
+    **{name: name for name in ("gymnasium", "dm_env", "tf_agents", "pettingzoo", "pettingzoo_aec", "sb3")},
+    "vector next step": "gymnasium_vector",
+    "tf_agents batch": "tf_agents",
+}
+"""Frameworks, by a row of the table of forms."""
 
 IDENTITY = [
     (a, b)
-    for a, b in itertools.product(frameworks(ALL), [*dict.fromkeys(frameworks(ALL).values()), "rllib"])
+    for a, b in itertools.product(HOMES, [*dict.fromkeys(HOMES.values()), "rllib"])
     if not (FORMS[a].kind == "several" and b in ("gymnasium", "gymnasium_vector", "dm_env", "tf_agents"))
     and not (FORMS[a].kind == "lanes" and b not in ("gymnasium_vector", "tf_agents", "rllib"))
     and not (FORMS[a].kind == "one" and b == "gymnasium_vector")
@@ -995,7 +958,7 @@ IDENTITY = [
 
 @pytest.mark.parametrize(("a", "b"), IDENTITY)
 def test_a_to_b_to_a_gives_back_the_same_object(a, b):
-    home = frameworks([a])[a]
+    home = HOMES[a]
     # A third-party environment …
     source = stranger(a)
     there = convert(source, b)
@@ -1047,13 +1010,10 @@ def test_a_step_after_the_end_is_what_the_framework_says_and_never_a_silent_rese
 
 def forms_play(env, rng):
     """Plays until something has ended: all agents, or some lane."""
-    for _ in range(50):
+    is_over = False
+    while not is_over:
         step = env.step(forms.act(env, rng))
-        if isinstance(env, envoi.MultiEnv):
-            if not env.agents:
-                return
-        elif np.any(step.terminated | step.truncated):
-            return
+        is_over = not env.agents if isinstance(env, envoi.MultiEnv) else np.any(step.terminated | step.truncated)
 
 
 # Several agents: 32 to 46.
@@ -1219,12 +1179,8 @@ def test_late_joiners_have_spaces_from_the_start_and_every_agent_its_own(name):
 @pytest.mark.parametrize("name", SEVERAL)
 def test_a_hand_over_ends_nobodys_episode_but_its_own(name):
     """Two end and two others appear in the same step; the episode continues."""
-    core = scripted_games.ScriptedGame()
-    came = (
-        FORMS[name].read(FORMS[name].make(core))
-        if name != "pettingzoo_aec"
-        else FORMS[name].read(FORMS[name].make(core), simultaneous=True)
-    )
+    cycles = {"simultaneous": True} if name == "pettingzoo_aec" else {}
+    came = FORMS[name].read(FORMS[name].make(scripted_games.ScriptedGame()), **cycles)
     came.reset(seed=0)
     for _ in range(3):
         step = came.step(dict.fromkeys(came.acting, np.int64(5)))

@@ -1,8 +1,5 @@
 """RLlib's form and agents as lanes step PettingZoo's environments by quick ways, which say what the plain one says."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -49,13 +46,13 @@ class Parallel(ParallelEnv):
     possible_agents = AGENTS
     render_mode = None
 
-    def __init__(
-        self, ways=("new arrays",) * 6, infos=None, ends=None, backwards=False, holds=False, blind=(), numpy=False
-    ):
-        self.ways, self.infos, self.ends = ways, infos or {}, ends or {}
+    infos, ends, blind = {}, {}, ()
+
+    def __init__(self, ways=("new arrays",) * 6, backwards=False, holds=False, numpy=False, **script):
+        self.ways, self.backwards, self.holds = ways, backwards, holds
         self.number, self.flag = (np.float32, np.bool_) if numpy else (float, bool)
-        self.backwards, self.holds, self.blind = backwards, holds, blind
         self.buffers = {agent: np.zeros(2, np.float32) for agent in AGENTS}
+        vars(self).update(script)
 
     def observation_space(self, agent):
         return BOX
@@ -73,19 +70,15 @@ class Parallel(ParallelEnv):
     def reset(self, seed=None, options=None):
         self.time, self.agents = 0, AGENTS[:]
         self.playing = AGENTS[::-1] if self.backwards else AGENTS[:]
-        self.last = self.seen(self.ways[0]), {agent: {} for agent in self.playing}
-        return tuple(map(dict, self.last))
+        return self.seen(self.ways[0]), {agent: {} for agent in self.playing}
 
     def step(self, actions):
         self.actions, self.time = actions, self.time + 1
         over = self.time == len(self.ways)
         ended = {agent: self.flag(over or self.ends.get(agent) == self.time) for agent in self.playing}
+        seen = self.seen(self.ways[self.time - 1])
         told = (
-            {
-                agent: one
-                for agent, one in self.seen(self.ways[self.time - 1]).items()
-                if agent not in self.blind or not ended[agent]
-            },
+            {agent: one for agent, one in seen.items() if agent not in self.blind or not ended[agent]},
             {agent: self.number(self.time) for agent in self.playing},
             ended,
             dict.fromkeys(self.playing, self.flag(False)),
@@ -314,46 +307,6 @@ def test_a_form_honours_a_rewarder_that_is_set_in_the_midst_of_an_episode(made):
         assert lanes.step(np.ones(3, int))[1].tolist() == [7, 7, 7]
 
 
-def trace(form):
-    """The steps that RLlib gets in the rest of an episode of turns or cycles."""
-    found, over = [], False
-    observations = dict.fromkeys(form.core.acting)
-    while not over:
-        observations, rewards, terminateds, truncateds, infos = form.step(dict.fromkeys(observations, 1))
-        found.append(({a: one.tolist() for a, one in observations.items()}, rewards, terminateds, truncateds, infos))
-        over = terminateds["__all__"] or truncateds["__all__"]
-    return found
-
-
-@pytest.mark.parametrize("made", [Parallel, Turns])
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda form: pickle.loads(pickle.dumps(form))])
-def test_a_copy_in_the_midst_of_an_episode_continues_equally(made, copied):
-    form = rllib(envoi.adapters.from_env(made()))
-    observations, _ = form.reset()
-    for _ in range(3):
-        observations, *_ = form.step(dict.fromkeys(observations, 1))
-    twin = copied(form)
-    before = {agent: form.core.observation(agent).tolist() for agent in form.core.acting}
-    after = trace(form)
-    assert {agent: twin.core.observation(agent).tolist() for agent in twin.core.acting} == before
-    assert trace(twin) == after
-    assert len(after) > 1
-
-
-@pytest.mark.parametrize("made", [Parallel, Turns])
-def test_a_snapshot_in_the_midst_of_an_episode_is_gone_back_to(made):
-    core = envoi.adapters.from_env(made())
-    core.reset()
-    for _ in range(3):
-        core.step(dict.fromkeys(core.acting, 1))
-    snapshot, before = core.snapshot(), {agent: core.observation(agent).tolist() for agent in core.agents}
-    form = rllib(core)
-    after = trace(form)
-    core.restore(snapshot)
-    assert {agent: core.observation(agent).tolist() for agent in core.agents} == before
-    assert [rewards for _, rewards, *_ in trace(form)] == [rewards for _, rewards, *_ in after]
-
-
 def test_lanes_are_gone_back_to():
     lanes = envoi.AgentLanes(from_pettingzoo(Parallel()))
     lanes.reset()
@@ -374,7 +327,8 @@ def test_quick_steps_refuse_actions_of_others(made, given_to):
         observations, *_ = form.step(dict.fromkeys(observations, 1))
     with pytest.raises(EpisodeError, match="expected an action for each"):
         form.step(dict.fromkeys(given_to, 1))
-    trace(form)
+    while form.core.agents:
+        form.step(dict.fromkeys(form.core.acting, 1))
     with pytest.raises(EpisodeError, match="has ended"):
         form.step({})
 
