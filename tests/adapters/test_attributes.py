@@ -5,7 +5,7 @@ import pickle
 import sys
 import weakref
 from copy import deepcopy
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import cloudpickle
 import gymnasium
@@ -317,30 +317,6 @@ def test_atari_preprocessing_finds_the_emulator_inside_a_form(monkeypatch):
         assert wrapped.ale.lives() == 3
         seen.append([first, *(wrapped.step(action)[:4] for action in (0, 1, 1))])
     np.testing.assert_equal(seen[0], seen[1])
-
-
-def test_record_video_records_a_form(monkeypatch, tmp_path):
-    shot = []
-
-    class Clip:
-        def __init__(self, frames, fps):
-            self.frames, self.fps = list(frames), fps
-
-        def write_videofile(self, path, logger=None):
-            shot.append((path, self.fps, self.frames))
-
-    for name in ("moviepy", "moviepy.video", "moviepy.video.io", "moviepy.video.io.ImageSequenceClip"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    sys.modules["moviepy.video.io.ImageSequenceClip"].ImageSequenceClip = Clip
-    for env in (Screen("rgb_array"), to_gymnasium(envoi.TimeLimit(from_gymnasium(Screen("rgb_array")), 10**6))):
-        recorder = gymnasium.wrappers.RecordVideo(env, str(tmp_path / str(len(shot))), episode_trigger=lambda i: True)
-        recorder.reset(seed=0)
-        for _ in range(3):
-            recorder.step(1)
-        recorder.close()
-    (_, fps, native), (_, form_fps, frames) = shot
-    assert (fps, len(native)) == (form_fps, len(frames)) == (30, 4)
-    np.testing.assert_array_equal(native, frames)
 
 
 @pytest.mark.parametrize("through", [lambda env: env, lambda env: envoi.TimeLimit(env, 7)])

@@ -11,6 +11,7 @@ from absent import optional
 from dm_env import StepType
 from dm_sources import Playing, Wrapping
 from pettingzoo import ParallelEnv
+from scripted import Scripted
 
 import envoi
 from envoi import SpecError
@@ -31,45 +32,12 @@ from envoi.adapters import (
     to_tf_agents,
 )
 from envoi.adapters.shared.loss import DroppedOptionsWarning
-from envoi.adapters.tf_agents import ArraySpec, BoundedArraySpec, FromTFAgents, PyEnvironment, TimeStep
 from envoi.errors import near_misses
-from envoi.models import Catch
 
 to_rllib = optional("envoi.adapters", "to_rllib")
 
 MIDDLE = (StepType.MID, 0.0, 1.0)
 LINES = [MIDDLE] * 90 + [(StepType.LAST, 1.0, 0.0)]
-
-
-class Still(PyEnvironment):
-    """A foreign environment of TF-Agents that never changes."""
-
-    def seed(self, seed):
-        pass
-
-    def _reset(self):
-        return TimeStep(np.int32(0), np.float32(0), np.float32(1), np.zeros(2, np.float32))
-
-    def _step(self, action):
-        return TimeStep(np.int32(1), np.float32(0), np.float32(1), np.zeros(2, np.float32))
-
-    def observation_spec(self):
-        return ArraySpec((2,), np.float32, "still")
-
-    def action_spec(self):
-        return BoundedArraySpec((), np.int32, 0, 1, "choice")
-
-
-class Noted(Catch):
-    """Notes the options that reach it."""
-
-    def __init__(self):
-        super().__init__()
-        self.heard = []
-
-    def initial(self, rng, context, size):
-        self.heard.append(sorted(context))
-        return super().initial(rng, context, size)
 
 
 def played():
@@ -78,7 +46,6 @@ def played():
 
 SOURCES = {
     "dm_env": played,
-    "tf_agents": lambda: FromTFAgents(Still()),
     "gridverse": lambda: from_gridverse(gridverse_like.make()),
     "wrapped": lambda: envoi.TimeLimit(played(), 9),
     "as one of several": lambda: envoi.as_multi(played()),
@@ -167,9 +134,9 @@ def test_validation_makes_them_an_error_before_anything_happens(form):
 
 
 def test_validation_lets_through_what_core_models_are_given():
-    env = envoi.Validated(Noted())
+    env = envoi.Validated(Scripted())
     env.reset(options={"difficulty": 3})
-    assert env.unwrapped.heard == [["difficulty"]]
+    assert env.unwrapped.seen == [{"difficulty": 3}]
     envoi.ValidatedMulti(load("envoi:nim")).reset(options={"anything": 3})
 
 

@@ -324,18 +324,6 @@ def test_a_copy_in_mid_episode_continues_separately_by_the_fast_step(kind, how):
         assert exact(copied.last) == exact(Step(np.full(4, 5, np.float32), 1.0, False, False, 1.0, {}))
 
 
-@pytest.mark.parametrize("kind", FORMS)
-def test_a_restored_core_continues_from_there(kind):
-    form = FORMS[kind]()
-    form.reset()
-    form.step(1)
-    step, token, observed = form.step, form.core.snapshot(), form.core.observation
-    first = exact([step(0), step(0)])
-    form.core.restore(token)
-    assert exact(form.core.observation) == exact(observed)
-    assert exact([step(0), step(0)]) == first
-
-
 def test_a_snapshot_of_who_wraps_our_form_holds_where_the_episode_was():
     outer = FromDmEnv(Wrapping(ToDmEnv(FromGymnasium(Gym(QUIET_GYM, QUIET_GYM, ("new", 1.0, True, False, {}))))))
     outer.reset()
@@ -399,29 +387,6 @@ def test_choices_beyond_those_looked_up_arrive_in_their_dtype():
     for action in (3, 999, np.array(500)):
         form.step(action)
     assert exact(form.core.source.actions) == exact([np.int32(3), np.int32(999), np.int32(500)])
-
-
-# Memory that no array owns.
-
-
-class Engine(Gym):
-    """Its observations are the engine's own memory."""
-
-    memory = (ctypes.c_float * 4)()
-
-    def step(self, action):
-        self.at += 1
-        self.memory[:] = [float(self.at)] * 4
-        return over(self.memory), 1.0, False, False, {}
-
-
-def test_an_array_over_memory_that_is_not_its_own_is_copied_though_it_has_no_base():
-    core = FromGymnasium(Engine())
-    form = ToDmEnv(core)
-    form.reset()
-    seen = [form.step(0).observation for _ in range(2)] + [core.step(0).observation]
-    form.step(0)
-    assert [array.tolist() for array in seen] == [[1.0] * 4, [2.0] * 4, [3.0] * 4]
 
 
 SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
