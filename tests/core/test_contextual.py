@@ -10,6 +10,7 @@ from absent import optional
 from hypothesis import given
 from hypothesis import strategies as st
 from pettingzoo.utils.wrappers import BaseParallelWrapper
+from small_models import Steps
 
 import envoi
 from envoi import ContextError, ContextSpace, Contextual, EpisodeError, SpecError, UniformFloat, UniformInteger
@@ -415,11 +416,10 @@ def test_the_dynamics_are_those_of_the_context_and_it_is_in_force_at_the_first_o
     assert trajectory(env) == trajectory(alone)
 
 
-class Lamp(envoi.Model):
+class Lamp(Steps):
     """Something imported, as far as this module is concerned: attributes, and no context space."""
 
     observation_spec = envoi.Array((1,), "float32")
-    action_spec = envoi.Discrete(2)
 
     def __init__(self, light=1.0):
         self.light, self.bulb = light, Bulb()
@@ -432,12 +432,6 @@ class Lamp(envoi.Model):
 
     def observe(self, state, rng):
         return np.array([state], np.float32)
-
-    def reward(self, state, action, next_state):
-        return 0.0
-
-    def terminal(self, state):
-        return False
 
 
 class Bulb:
@@ -708,11 +702,10 @@ def lane_ids(lanes, **arguments):
     return [info["context_id"] for info in lanes.reset(**arguments).info]
 
 
-class Plain(envoi.Model):
+class Plain(Steps):
     """An environment whose lanes are looped over."""
 
     observation_spec = envoi.Array((2,), "float32")
-    action_spec = envoi.Discrete(2)
     context_space = ContextSpace([UniformFloat("m", 0, 9, default=1.0)])
 
     def initial(self, rng, context):
@@ -723,12 +716,6 @@ class Plain(envoi.Model):
 
     def observe(self, state, rng):
         return np.array(state, np.float32)
-
-    def reward(self, state, action, next_state):
-        return 0.0
-
-    def terminal(self, state):
-        return False
 
 
 def numbered(n, env=Plain, **options):
@@ -1185,11 +1172,10 @@ def spoil(observation):
 # A step of lanes that is refused, and a reset that fails, leave everything as it was.
 
 
-class Weighed(envoi.Model):
+class Weighed(Steps):
     """Has attributes instead of features; first states and all steps depend on one. Some resets fail."""
 
     observation_spec = envoi.Array((2,), "float64")
-    action_spec = envoi.Discrete(2)
     fails = False
 
     def __init__(self, mass=0.1):
@@ -1206,12 +1192,6 @@ class Weighed(envoi.Model):
 
     def observe(self, state, rng):
         return state.copy()
-
-    def reward(self, state, action, next_state):
-        return 0.0
-
-    def terminal(self, state):
-        return False
 
     def close(self):
         self.closed = True

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from small_models import Flock, Walk
+from small_models import Flock, Steps, Walk
 from strategies import Pair, array_leaves, arrays, generators, nested
 
 import envoi
@@ -32,7 +32,7 @@ from envoi.adapters.gymnasium.specs import to_space
 from envoi.tree import children, is_branch, leaves, map_leaves
 
 
-class Echo(envoi.Model):
+class Echo(Steps):
     """Random observations of its spec; the state is the step and the last action. Five steps long."""
 
     def __init__(self, observation_spec=None, action_spec=None):
@@ -47,9 +47,6 @@ class Echo(envoi.Model):
 
     def observe(self, state, rng):
         return envoi.sample(self.observation_spec, rng)
-
-    def reward(self, state, action, next_state):
-        return 0.0
 
     def terminal(self, state):
         return state[0] >= 5

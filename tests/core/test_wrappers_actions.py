@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from small_models import Walk
+from small_models import Steps, Walk
 from strategies import Pair, arrays, discretes, generators, multi_binaries, multi_discretes, nested
 
 import envoi
@@ -21,7 +21,7 @@ WRAPPERS = {
 }
 
 
-class Told(envoi.Model):
+class Told(Steps):
     """Observes its latest action."""
 
     def __init__(self, action_spec):
@@ -36,12 +36,6 @@ class Told(envoi.Model):
 
     def observe(self, state, rng):
         return state
-
-    def reward(self, state, action, next_state):
-        return 0.0
-
-    def terminal(self, state):
-        return False
 
 
 def told(wrapper, *actions):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import Walk
+from small_models import Steps, Walk
 from strategies import array_leaves, generators, nested
 
 import envoi
@@ -14,7 +14,7 @@ from envoi.integrations.check import check_env
 from envoi.lane_values import lane
 
 
-class Counting(envoi.Model):
+class Counting(Steps):
     """Counts its steps from `start` on, for three of them."""
 
     observation_spec = envoi.Array((), "int32", low=0)
@@ -23,23 +23,14 @@ class Counting(envoi.Model):
     def __init__(self, start=0):
         self.start, self.episodes = start, 0
 
-    def initial(self, rng, context):
-        return 0
-
-    def transition(self, state, action, rng):
-        return state + 1
-
     def observe(self, state, rng):
         return np.int32(self.start + state)
-
-    def reward(self, state, action, next_state):
-        return 0.0
 
     def terminal(self, state):
         return state >= 5
 
 
-class Drawn(envoi.Model):
+class Drawn(Steps):
     """Sees random values of a spec."""
 
     action_spec = envoi.Discrete(3, start=4)
@@ -47,20 +38,8 @@ class Drawn(envoi.Model):
     def __init__(self, spec):
         self.observation_spec = spec
 
-    def initial(self, rng, context):
-        return 0
-
-    def transition(self, state, action, rng):
-        return state + 1
-
     def observe(self, state, rng):
         return envoi.sample(self.observation_spec, rng)
-
-    def reward(self, state, action, next_state):
-        return 0.0
-
-    def terminal(self, state):
-        return False
 
 
 def seen(env, *actions):
@@ -205,7 +184,7 @@ def test_what_has_no_history_says_why():
 # Goals.
 
 
-class Reach(envoi.Model):
+class Reach(Steps):
     """Walks towards a target; the reward is for being there."""
 
     observation_spec = {"position": envoi.Array((1,), "float64"), "target": envoi.Array((1,), "float64", -9, 9)}
@@ -222,9 +201,6 @@ class Reach(envoi.Model):
 
     def reward(self, state, action, next_state):
         return float(np.abs(next_state["position"] - next_state["target"]).item() < 0.5)
-
-    def terminal(self, state):
-        return False
 
 
 class WithGoal(envoi.GoalReplay):

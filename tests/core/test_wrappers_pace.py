@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import Flock, Walk
+from small_models import Flock, Steps, Walk
 from traces import exact
 
 import envoi
@@ -19,10 +19,9 @@ from envoi.wrappers.episode_ends import PADDING
 from envoi.wrapping.lifted import ended
 
 
-class Scripted(envoi.Model):
+class Scripted(Steps):
     """Is paid as written, and ends with the last reward: in an end state, or cut off."""
 
-    observation_spec = envoi.Array((), "int64")
     action_spec = envoi.Discrete(9)
 
     def __init__(self, rewards=(2.0, 3.0, 5.0, 7.0), cut=False, discounts=None, infos=None, reward_spec=None):
@@ -31,15 +30,9 @@ class Scripted(envoi.Model):
             self.reward_spec = reward_spec
         self.told = []
 
-    def initial(self, rng, context):
-        return 0
-
     def transition(self, state, action, rng):
         self.told.append(int(action))
         return state + 1
-
-    def observe(self, state, rng):
-        return np.int64(state)
 
     def reward(self, state, action, next_state):
         return self.rewards[state]
