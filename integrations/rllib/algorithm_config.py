@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +22,6 @@ try:
 
     from .callbacks import RETURNS
     from .configuration import (
-        DescribedEnv,
         add_callbacks,
         describe_fitting,
         set_env_runner,
@@ -37,15 +36,7 @@ try:
 except ImportError as error:
     raise missing_rllib(error) from error
 
-__all__ = ["RETURNS", "STEPS", "configure", "load_algorithm"]
-
-STEPS: tuple[Callable[[AlgorithmConfig, DescribedEnv], None], ...] = (
-    set_environment,
-    set_networks,
-    set_faults,
-    add_callbacks,
-)
-"""The steps by which `configure` changes a config, in this order; each leaves the settings of the user."""
+__all__ = ["RETURNS", "configure", "load_algorithm"]
 
 
 def load_algorithm(algo: str) -> type[RLlibAlgorithm]:
@@ -124,12 +115,10 @@ def configure(
         envoi.EnvoiError: An unknown env or algorithm, an option without meaning, actions that the algorithm cannot
             choose from, or a batch of another number of lanes than asked for.
     """
-    options = EnvOptions.of_arguments(locals())
+    options = EnvOptions.of(locals())
     if isinstance(config, AlgorithmConfig):
         given = {"lr": lr, "num_envs": num_envs, "num_env_runners": num_env_runners or None, "seed": seed}
-        _refuse_settings({"algo": algo, "module": module, **given, "training": training})
-        _check_free(config)
-        _check_stack(config)
+        _check_own(config, {"algo": algo, "module": module, **given, "training": training})
         described = describe_fitting(config, _set_env(config, env, options, failure), None)
     else:
         env, algorithm = _env_and_algorithm(config, env, algo)
@@ -140,7 +129,7 @@ def configure(
         config.env_runners(num_env_runners=num_env_runners)
         config.debugging(seed=seed)
         set_table_defaults(config, described, algorithm, lr, num_envs, training)
-    for step in STEPS:
+    for step in (set_environment, set_networks, set_faults, add_callbacks):  # each leaves the settings of the user
         step(config, described)
     set_policies(config, described, policies)
     set_env_runner(config, described, runner)
@@ -149,24 +138,19 @@ def configure(
     return config
 
 
-def _refuse_settings(given: Mapping[str, Any]) -> None:
+def _check_own(config: AlgorithmConfig, given: Mapping[str, Any]) -> None:
+    """Checks a config of the user's own, and that no setting is given which belongs on it."""
     for name, value in given.items():
         if value is not None:
             raise envoi.EnvoiError(
                 f"{name}: expected it on the config itself, as it is your own, got {value!r}; {name}=… is for a config "
                 "that starts from the values of ALGORITHMS, configure(env, algo=…)"
             )
-
-
-def _check_free(config: AlgorithmConfig) -> None:
     if getattr(config, "_is_frozen", False):
         raise envoi.EnvoiError(
             "config: expected one that can be changed, got a frozen one, as an algorithm has it; give "
             "config.copy(copy_frozen=False)"
         )
-
-
-def _check_stack(config: AlgorithmConfig) -> None:
     if not (config.enable_rl_module_and_learner and config.enable_env_runner_and_connector_v2):
         raise envoi.EnvoiError(
             "config: expected RLlib's new API stack, got the old one, whose env runners envoi does not serve; call "
@@ -182,10 +166,8 @@ def _env_and_algorithm(first: Any, second: Any, algo: str | None) -> tuple[Any, 
             f"config: expected an instance of AlgorithmConfig, got the class {first.__name__}; give {name}Config(), or "
             f"the env and the name of the algorithm, configure(env, {name!r})"
         )
-    if first is None:
-        return second, find(algo or "PPO")
-    if second is None:
-        return first, find(algo or "PPO")
+    if first is None or second is None:
+        return (second if first is None else first), find(algo or "PPO")
     if not isinstance(second, str):
         raise envoi.EnvoiError(
             f"config: expected an instance of AlgorithmConfig beside the env {second!r}, got {first!r}; or else "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -31,7 +31,8 @@ from .env_preflight import check_lanes
 from .modules import check_module, has_own_module, networks_of, set_modules
 from .modules.catalogs import is_flat
 from .modules.choice import ALGORITHMS_WITH_MASKS, is_own_module
-from .multi_agent.grouping import FixedMapping, Policies, SelfPlayMapping, group_spaces
+from .multi_agent.grouping import FixedMapping, Policies, group_spaces
+from .multi_agent.league import SelfPlayMapping
 from .registration import RegisteredEnv
 
 
@@ -45,10 +46,8 @@ def is_default(config: AlgorithmConfig, name: str) -> bool:
 
 def set_default(config: AlgorithmConfig, **values: Any) -> None:
     """Sets attributes of a config that its user has not set."""
-    fresh = type(config)()
-    for name, value in values.items():
-        if bool(getattr(config, name) == getattr(fresh, name)):
-            setattr(config, name, value)
+    for name in [name for name in values if is_default(config, name)]:
+        setattr(config, name, values[name])
 
 
 @dataclass(frozen=True)
@@ -62,12 +61,7 @@ class DescribedEnv:
     has_own_batch: bool
     masked_agents: list[Any]
     is_multi_agent: bool
-    form: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-    @property
-    def name(self) -> str:
-        """The name that the env is registered under."""
-        return self.registered.name
+    form: Mapping[str, Any]
 
     @property
     def options(self) -> EnvOptions:
@@ -89,10 +83,10 @@ def describe_env(
     registered: RegisteredEnv,
     env_config: Mapping[str, Any],
     num_envs: int | None,
-    form: Mapping[str, Any] | None = None,
+    form: Mapping[str, Any],
 ) -> DescribedEnv:
     """Makes one instance of a registered env, looks at it, and closes it."""
-    made = registered.make({**env_config, FORM: form or {}})
+    made = registered.make({**env_config, FORM: form})
     is_batch = isinstance(made, VectorEnv)
     try:
         lanes = check_lanes(made, num_envs) if is_batch else None
@@ -108,7 +102,7 @@ def describe_env(
             lanes is not None or (not is_multi_agent and _has_own_batch(made.core)),
             masked,
             is_multi_agent,
-            form or {},
+            form,
         )
     finally:
         made.close()
@@ -136,15 +130,19 @@ def _has_own_batch(core: Any) -> bool:
     return False
 
 
+class UnmaskedWarning(UserWarning):
+    """An env has action masks, and the algorithm has no module that respects them."""
+
+
 VECTOR = "vector_entry_point"
 
 
 def set_environment(config: AlgorithmConfig, env: DescribedEnv) -> None:
     """Sets the env of a config, how its lanes are stepped, and whether its actions are normalised."""
-    config.env = env.name
+    config.env = env.registered.name
     # RLlib's checks advance the envs' random streams, and envoi checks more.
     set_default(config, disable_env_checking=True)
-    if not any(_has_box(action) for _, action in env.spaces_of_agents.values()):
+    if not any(isinstance(part, spaces.Box) for _, action in env.spaces_of_agents.values() for part in _flat(action)):
         set_default(config, normalize_actions=False)  # for other actions it only costs a deep copy of each
     if env.lanes is not None:
         if env.options.vectorize is False:
@@ -168,10 +166,8 @@ def set_environment(config: AlgorithmConfig, env: DescribedEnv) -> None:
         set_default(config, gym_env_vectorize_mode=VECTOR)
 
 
-def _has_box(space: spaces.Space[object]) -> bool:
-    """Returns True if RLlib would scale a part of the actions."""
-    parts = space.spaces if isinstance(space, spaces.Tuple) else [space]
-    return any(isinstance(part, spaces.Box) for part in parts)
+def _flat(space: spaces.Space[Any]) -> Iterable[spaces.Space[Any]]:
+    return space.spaces if isinstance(space, spaces.Tuple) else [space]
 
 
 def set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner) -> None:
@@ -191,23 +187,20 @@ def set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner) -
         )
 
 
-class UnmaskedWarning(UserWarning):
-    """An env has action masks, and the algorithm has no module that respects them."""
-
-
 def describe_fitting(config: AlgorithmConfig, registered: RegisteredEnv, num_envs: int | None) -> DescribedEnv:
     """Describes an env in the form that the algorithm's networks take."""
     networks, is_own = networks_of(config), has_own_module(config)
     form: dict[str, Any] = {"canonical": "structured"} if networks is not None or is_own else {}
     described = describe_env(registered, config.env_config, num_envs, {**form, "action_masks": False})
-    known = _name_in(ACTIONS, config)
+    bases = [base.__name__ for base in getattr(config.algo_class, "__mro__", ())]
+    known = next((name for name in bases if name in ACTIONS), None)
     if known is not None and not is_own:
         check_actions(known, described.action_space)
     asked = registered.options.action_masks
     if asked is False or (asked == "auto" and (is_own or not described.masked_agents)):
         return described
     if not is_own and (networks is None or networks.masked is None):
-        _say_unmasked(_name(config), registered)
+        _say_unmasked(config.algo_class.__name__ if config.algo_class else type(config).__name__, registered)
         return described
     return describe_env(registered, config.env_config, num_envs, {**form, "action_masks": True})
 
@@ -238,34 +231,13 @@ def set_networks(config: AlgorithmConfig, env: DescribedEnv) -> None:
     given: Any = config.rl_module_spec
     # Which agents each of several modules plays is not known yet.
     if isinstance(given, RLModuleSpec) and is_own_module(config, given):
-        for observations, actions in _distinct(env.spaces_of_agents.values()):
-            check_module(
-                given.module_class,
-                observations if given.observation_space is None else given.observation_space,
-                actions if given.action_space is None else given.action_space,
-                model_config=given.model_config,
-                catalog_class=given.catalog_class,
-                config=config,
-            )
-
-
-def _distinct(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Returns pairs of spaces, each once; spaces have no hash."""
-    found: list[tuple[Any, Any]] = []
-    for pair in pairs:
-        if pair not in found:
-            found.append(pair)
-    return found
-
-
-def _name(config: AlgorithmConfig) -> str:
-    return config.algo_class.__name__ if config.algo_class else type(config).__name__
-
-
-def _name_in(names: Container[str], config: AlgorithmConfig) -> str | None:
-    """Returns the name of an algorithm, or of the first class that it derives from, that is one of some names."""
-    classes: tuple[type, ...] = getattr(config.algo_class, "__mro__", ())
-    return next((base.__name__ for base in classes if base.__name__ in names), None)
+        checked: list[Any] = []  # spaces have no hash
+        for observations, actions in env.spaces_of_agents.values():
+            pair = (given.observation_space or observations, given.action_space or actions)
+            if pair not in checked:
+                checked.append(pair)
+                settings = {"model_config": given.model_config, "catalog_class": given.catalog_class}
+                check_module(given.module_class, *pair, **settings, config=config)
 
 
 _BUFFERS = {

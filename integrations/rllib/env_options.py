@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
@@ -19,7 +18,7 @@ CHOICES: Mapping[str, tuple[Any, ...]] = {
 """The values of the options that have few."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EnvOptions:
     """The options of an env under RLlib.
 
@@ -49,7 +48,13 @@ class EnvOptions:
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
-            _check_choice(name, getattr(self, name), choices)
+            value = getattr(self, name)
+            if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+                near = (
+                    nearest(value, [one for one in choices if isinstance(one, str)]) if isinstance(value, str) else ""
+                )
+                hint = f"; {near}" if near.endswith("?") else ""
+                raise UnknownName(f"{name}: expected {' or '.join(map(repr, choices))}, got {value!r}{hint}")
         restarts, seconds = self.max_env_restarts, self.step_timeout
         if isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0:
             raise envoi.EnvoiError(f"max_env_restarts: expected a whole number, at least 0, got {restarts!r}")
@@ -59,34 +64,12 @@ class EnvOptions:
             )
 
     @classmethod
-    def names(cls) -> tuple[str, ...]:
-        """Returns the names of all options."""
-        return tuple(field.name for field in fields(cls))
-
-    @classmethod
-    def of_arguments(cls, arguments: Mapping[str, Any]) -> EnvOptions:
-        """Returns the options among the arguments of a function, as `locals()` has them at its beginning."""
-        return cls(**{name: arguments[name] for name in cls.names()})
-
-    @classmethod
     def of(cls, holder: object) -> EnvOptions:
-        """Returns the options that an object such as `Settings` holds as attributes."""
-        return cls(**{name: getattr(holder, name) for name in cls.names()})
+        """Returns the options in `locals()` of a function that has them as arguments, or in an object's attributes."""
+        held: Mapping[str, Any] = holder if isinstance(holder, Mapping) else vars(holder)
+        return cls(**{field.name: held[field.name] for field in fields(cls)})
 
     def changes(self) -> dict[str, Any]:
         """Returns the options that differ from the defaults, by name."""
         defaults = asdict(EnvOptions())
         return {name: value for name, value in asdict(self).items() if value != defaults[name]}
-
-    @property
-    def has_timeout(self) -> bool:
-        """True if steps have a time limit."""
-        return math.isfinite(self.step_timeout)
-
-
-def _check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    if any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        return
-    words = [choice for choice in choices if isinstance(choice, str)]
-    hint = f"; {near}" if isinstance(value, str) and (near := nearest(value, words)).endswith("?") else ""
-    raise UnknownName(f"{name}: expected {' or '.join(map(repr, choices))}, got {value!r}{hint}")

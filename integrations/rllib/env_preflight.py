@@ -54,11 +54,10 @@ def preflight(
         masks = action_masks is True
         form: Any = to_rllib(env, validate=check_specs, canonical="structured", action_masks=masks)({})
         is_batch = isinstance(form, VectorEnv)
-        play: Any = _play_lanes if is_batch else _play_agents if hasattr(form, "action_spaces") else _play
         try:
             if is_batch:
                 check_lanes(form, num_envs)
-            play(form, steps, time.monotonic() + seconds, seed)
+            _play(form, steps, time.monotonic() + seconds, seed)
         except envoi.SpecError as error:
             hint = "; --no-check-specs trains all the same" if check_specs else ""
             raise envoi.SpecError(f"{error}{hint}") from error
@@ -79,42 +78,30 @@ def check_lanes(batch: VectorEnv[Any, Any, Any], num_envs: int | None) -> int:
     return batch.num_envs
 
 
-def _play(env: gymnasium.Env[Any, Any], steps: int, deadline: float, seed: int) -> None:
-    choose = _Legal(env.action_space, env.unwrapped, seed)
-    _, info = env.reset(seed=seed)
+def _play(form: Any, steps: int, deadline: float, seed: int) -> None:
+    """Steps an env of one agent, of several, or a batch, with random legal actions."""
+    env = form.unwrapped
+    if isinstance(form, VectorEnv):
+        choose = _Legal(form.single_action_space, env, seed)
+        form.reset(seed=seed)
+        for _ in range(-(-steps // form.num_envs)):  # ended lanes are auto-reset
+            form.step([choose(info, lane) for lane, info in enumerate(env.last.info)])
+            if time.monotonic() > deadline:
+                return
+        return
+    is_multi = hasattr(form, "action_spaces")
+    spaces = form.action_spaces if is_multi else {None: form.action_space}
+    choosers = {agent: _Legal(space, env, seed + i, agent) for i, (agent, space) in enumerate(spaces.items())}
+    observations, infos = form.reset(seed=seed)
+    acting: list[Any] = list(observations) if is_multi else [None]
     for _ in range(steps):
-        _, _, terminated, truncated, info = env.step(choose(info))
-        if terminated or truncated:
-            _, info = env.reset()
-        if time.monotonic() > deadline:
-            return
-
-
-def _play_lanes(env: VectorEnv[Any, Any, Any], steps: int, deadline: float, seed: int) -> None:
-    form: Any = env.unwrapped
-    choose = _Legal(env.single_action_space, form, seed)
-    env.reset(seed=seed)
-    for _ in range(-(-steps // env.num_envs)):  # ended lanes are auto-reset
-        env.step([choose(info, lane) for lane, info in enumerate(form.last.info)])
-        if time.monotonic() > deadline:
-            return
-
-
-def _play_agents(env: Any, steps: int, deadline: float, seed: int) -> None:
-    choose = {
-        agent: _Legal(space, env.unwrapped, seed + index, agent)
-        for index, (agent, space) in enumerate(env.action_spaces.items())
-    }
-    observations, infos = env.reset(seed=seed)
-    acting = list(observations)
-    for _ in range(steps):
-        actions = {agent: choose[agent](infos.get(agent, {})) for agent in acting}
-        observations, _, terminateds, truncateds, infos = env.step(actions)
-        if terminateds["__all__"] or truncateds["__all__"]:
-            observations, infos = env.reset()
-            acting = list(observations)
-        else:
-            acting = [agent for agent in observations if not (terminateds.get(agent) or truncateds.get(agent))]
+        actions = {agent: choosers[agent](infos.get(agent, {}) if is_multi else infos) for agent in acting}
+        observations, _, terminated, truncated, infos = form.step(actions if is_multi else actions[None])
+        ended = (terminated["__all__"] or truncated["__all__"]) if is_multi else terminated or truncated
+        if ended:
+            observations, infos = form.reset()
+        if is_multi:
+            acting = [agent for agent in observations if ended or not (terminated.get(agent) or truncated.get(agent))]
         if time.monotonic() > deadline:
             return
 
@@ -129,14 +116,13 @@ class _Legal:
         space.seed(seed)
 
     def __call__(self, info: Mapping[Any, Any], lane: int | None = None) -> Any:
-        mask = None if self._masks is None else self._masks.find(info, self._seen(), lane)
+        if self._masks is None:
+            return self._space.sample()
+        last, agent = self._form.last, self._agent
+        mask = self._masks.find(info, last.observation if agent is None else last.observations.get(agent), lane)
         if mask is None:
             return self._space.sample()
         if isinstance(self._space, gymnasium.spaces.MultiDiscrete):
             ends = np.cumsum(self._space.nvec)
             return self._space.sample(mask=tuple(np.split(mask.astype(np.int8), ends[:-1])))
         return self._space.sample(mask=mask.astype(np.int8))
-
-    def _seen(self) -> Any:
-        last = self._form.last
-        return last.observation if self._agent is None else last.observations.get(self._agent)

@@ -5,19 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import envoi
 
 from ..errors import missing_rllib
-from .damaged_files import damaged, reading
-from .multi_agent.joint_policy import JointPolicy, SeatedPolicy
+from .damaged_files import damaged
+from .multi_agent.joint_policy import MODULES, JointPolicy, SeatedPolicy, TrainedModule
 from .run_folder import RunFolder, best_trial
 
 try:
-    import torch
-    from ray.rllib.connectors.env_to_module import EnvToModulePipeline
-    from ray.rllib.connectors.module_to_env import ModuleToEnvPipeline
     from ray.rllib.core import DEFAULT_MODULE_ID
     from ray.rllib.core.columns import Columns
     from ray.rllib.core.rl_module.rl_module import RLModule
@@ -27,11 +22,7 @@ except ImportError as error:
     raise missing_rllib(error) from error
 
 
-_MODULES = Path("learner_group", "learner", "rl_module")
-"""The folder of the policies in a checkpoint."""
-
-
-class Policy:
+class Policy(TrainedModule):
     """A policy of RLlib's new API stack, with the connectors that it was trained with.
 
     It acts in one episode at a time and keeps that episode, as connectors and recurrent modules read past steps.
@@ -48,16 +39,7 @@ class Policy:
     """
 
     def __init__(self, checkpoint: str | Path, *, explore: bool = False, env_steps: int = 0) -> None:
-        root = Path(checkpoint).resolve()
-        runner = root / "env_runner" if (root / "env_runner").is_dir() else root
-        with reading(Path(checkpoint)):
-            self.module = RLModule.from_checkpoint(root / _MODULES / DEFAULT_MODULE_ID)
-            self._to_module = EnvToModulePipeline.from_checkpoint(runner / "env_to_module_connector")
-            self._to_env = ModuleToEnvPipeline.from_checkpoint(runner / "module_to_env_connector")
-        self.observation_space = self._to_module.input_observation_space
-        self.action_space = self._to_module.input_action_space
-        self.explore = explore
-        self._env_steps = env_steps
+        super().__init__(checkpoint, RLModule, DEFAULT_MODULE_ID, explore, env_steps)
         self.reset()
 
     def reset(self, seed: int | None = None) -> None:
@@ -66,12 +48,8 @@ class Policy:
         Args:
             seed: Seed of the actions that `explore` samples; None to leave the generators as they are.
         """
-        self._episode = SingleAgentEpisode(observation_space=self.observation_space, action_space=self.action_space)
-        self._pending: tuple[Any, dict[str, Any]] | None = None
-        self._shared: dict[str, Any] = {}
-        if seed is not None:
-            torch.manual_seed(seed)
-            np.random.seed(seed % 2**32)  # noqa: NPY002 - some of RLlib's exploration samples from it
+        spaces = {"observation_space": self.observation_space, "action_space": self.action_space}
+        self._begin(SingleAgentEpisode(**spaces), seed)
 
     def __call__(self, observation: Any, reward: float = 0.0) -> Any:
         """Chooses an action."""
@@ -80,24 +58,7 @@ class Policy:
         else:
             action, extra = self._pending
             self._episode.add_env_step(observation, action, reward, extra_model_outputs=extra)
-        with torch.no_grad():
-            batch = self._to_module(
-                episodes=[self._episode],
-                rl_module=self.module,
-                explore=self.explore,
-                shared_data=self._shared,
-            )
-            if self.explore:
-                output = self.module.forward_exploration(batch, t=self._env_steps)
-            else:
-                output = self.module.forward_inference(batch)
-            output = self._to_env(
-                batch=output,
-                episodes=[self._episode],
-                rl_module=self.module,
-                explore=self.explore,
-                shared_data=self._shared,
-            )
+        output = self._outputs()
         # These two are batches, whose leaves have the batch axis; the other columns are lists.
         actions = output.pop(Columns.ACTIONS)
         chosen = unbatch(output.pop(Columns.ACTIONS_FOR_ENV, actions))[0]
@@ -108,7 +69,7 @@ class Policy:
 
 def is_of_one_agent(checkpoint: Path) -> bool:
     """Returns True for the checkpoint of an algorithm that trains one agent; also for a folder that is none."""
-    modules = checkpoint / _MODULES
+    modules = checkpoint / MODULES
     held = [entry.name for entry in modules.iterdir() if entry.is_dir()] if modules.is_dir() else []
     return held in ([], [DEFAULT_MODULE_ID])
 
@@ -134,7 +95,7 @@ def load_policy(
         envoi.EnvoiError: The folder holds no run and no checkpoint, or a run without a checkpoint yet; a file is
             damaged; or there is no such policy.
     """
-    if (checkpoint := Path(folder)).joinpath(_MODULES).is_dir():
+    if (checkpoint := Path(folder)).joinpath(MODULES).is_dir():
         _check_id(policy_id, checkpoint)
         return _load(checkpoint, None, policy_id, explore=explore, env_steps=env_steps or 0)
     run = RunFolder(folder)

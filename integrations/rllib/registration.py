@@ -114,7 +114,7 @@ def register(
         envoi.MissingBackend: Ray is not installed. An unknown env is an error when RLlib first makes one; see
             `preflight`.
     """
-    options = EnvOptions.of_arguments(locals())
+    options = EnvOptions.of(locals())
     creator = RegisteredEnv(name, env, options, failure)
     _register_with_tune(name, creator)
     return creator

@@ -9,8 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from envoi.integrations.rllib.multi_agent.grouping import LEARNER, SLOTS, opponents
-from envoi.integrations.rllib.multi_agent.league import GAMES, League, LeagueFile, Match, Member, elo_ratings, matches
+from envoi.integrations.rllib.multi_agent.league import (
+    GAMES,
+    LEARNER,
+    SLOTS,
+    League,
+    LeagueFile,
+    Match,
+    Member,
+    elo_ratings,
+    matches,
+    opponents,
+)
 
 
 @given(arrays(float, st.integers(2, 6), elements=st.floats(-400, 400)))
@@ -34,7 +44,7 @@ def test_ratings_stay_finite_and_put_who_wins_first():
 
 
 def test_version_that_beats_all_slots_becomes_a_member_in_place_of_the_easiest():
-    league = League.new(3)
+    league = League([0] * 3)
     league.record({0: [1.0] * (GAMES - 1)})
     assert not league.is_due
     league.record({2: [0.0]})
@@ -68,11 +78,11 @@ def test_version_that_loses_or_has_not_met_all_members_stays_out():
 
 
 def test_file_holds_every_trial_and_games_of_each_pair(tmp_path):
-    league = League.new(2)
+    league = League([0] * 2)
     league.record({0: [1.0, 0.5], 1: [1.0, 1.0]})
     elo = LeagueFile(tmp_path).write(1, league)
     assert elo > 0
-    LeagueFile(tmp_path).write(0, League.new(2))
+    LeagueFile(tmp_path).write(0, League([0] * 2))
     held = LeagueFile(tmp_path).read()
     assert set(held) == {"0", "1"}
     assert held["1"]["games"] == [[0, 4], [4, 0]]

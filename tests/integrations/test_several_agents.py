@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import envoi
 from envoi.integrations.rllib import Settings
-from envoi.integrations.rllib.multi_agent.grouping import LEARNER, SLOTS, SelfPlayMapping, group_agents, opponents
+from envoi.integrations.rllib.multi_agent.grouping import group_agents
+from envoi.integrations.rllib.multi_agent.league import LEARNER, SLOTS, SelfPlayMapping, opponents
 
 SMALL, LARGE = spaces.Box(-1, 1, (2,), np.float32), spaces.Box(-1, 1, (3,), np.float32)
 TWO, THREE = spaces.Discrete(2), spaces.Discrete(3)

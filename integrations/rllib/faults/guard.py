@@ -113,23 +113,16 @@ def note_start() -> None:
 
 
 class EnvGuard:
-    """Watches the calls of one env, of one agent or of several.
-
-    Attributes:
-        calls: Twice the number of calls that have ended; one more while a call is under way.
-        limit: The seconds that a call may take.
-        runner: The env runner.
-        lane: The lane among those of the runner; None if it is not known.
-        steps: Steps in the episode, or for a batch since the last reset of all lanes.
-        episodes: Episodes, the present one included.
-    """
+    """Watches the calls of one env, of one agent or of several."""
 
     def __init__(
         self, name: str, options: EnvOptions, form: Any = None, file: Path | None = None, env_context: Any = None
     ) -> None:
-        self.calls, self.limit = 0, options.step_timeout
+        self.calls = 0  # twice the number of calls that have ended; one more while a call is under way
+        self.limit = options.step_timeout  # the seconds that a call may take
         self.runner, self.lane = Runner(None, env_context), lane_of_process()
-        self.steps = self.episodes = 0
+        self.steps = 0  # in the episode; of a batch, since the last reset of all lanes
+        self.episodes = 0  # the present one included
         self._name, self._options, self._file = name, options, file
         self._is_making, self._thread = False, 0
         self._late: Failure | None = None
@@ -140,11 +133,13 @@ class EnvGuard:
     def make(self, function: Callable[[], Any], /) -> Any:
         """Returns the result of a function that makes the env; an error of it is reported."""
         self._is_making = True
+        self._watch()
         return self._call(function)
 
     def reset(self, function: Callable[..., Any], /, **arguments: Any) -> Any:
         """Resets the env by a function."""
         self.steps = 0
+        self._watch()
         result = self._call(function, **arguments)
         self.episodes += 1
         if self._checks is not None:
@@ -154,26 +149,22 @@ class EnvGuard:
     def step(self, function: Callable[[Any], Any], action: Any, /) -> Any:
         """Steps the env by a function."""
         self.steps += 1
-        self.calls += 1
-        try:
-            result = function(action)
-            self.calls += 1
-        except BaseException as error:
-            self._fail(error)
-        if self._late is not None:
-            self._fail(CallInterrupted())
+        result = self._call(function, action)
         if self._checks is not None:
             self._check(self._checks, result[0], result[1], self._is_edge(result))
         self._count(result)
         return result
 
-    def _call(self, function: Callable[..., Any], **arguments: Any) -> Any:
+    def _watch(self) -> None:
+        """Has the calls that follow, in this thread, watched."""
         if self.limit != math.inf:
             watchdog.watch(self)
         self._thread = threading.get_ident()
+
+    def _call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         self.calls += 1
         try:
-            result = function(**arguments)
+            result = function(*arguments, **options)
             self.calls += 1
         except BaseException as error:
             self._fail(error)
@@ -199,7 +190,7 @@ class EnvGuard:
     def _check(self, checks: ValueChecks, observation: Any, reward: Any, is_edge: bool) -> None:
         try:
             if has_nan(observation) or not is_finite(reward):
-                checks.find_nan(self)
+                checks.find_nan(is_batch=isinstance(self, BatchGuard))
             if checks.is_due(is_edge):
                 self._check_specs(checks)
         except envoi.EnvoiError as error:
@@ -213,11 +204,10 @@ class EnvGuard:
     def where(self, lane: int | None = None) -> str:
         """Returns env, worker, lane, step and episode, in words."""
         of_runner = f", lane {self.lane}" if self.lane is not None else ""
-        at = f"step {self.steps:,} of episode {self.episodes:,}" if self.steps else self._before_steps()
+        at = "while it was made" if self._is_making else f"reset {self.episodes + 1:,}"
+        if self.steps:
+            at = f"step {self.steps:,} of episode {self.episodes:,}"
         return f"env {self._name!r}, {self.runner}{of_runner}, {at}"
-
-    def _before_steps(self) -> str:
-        return "while it was made" if self._is_making else f"reset {self.episodes + 1:,}"
 
     def _fail(self, error: BaseException) -> NoReturn:
         """Reports an error of the env and raises it."""
@@ -400,8 +390,8 @@ class ValueChecks:
             return True
         return is_edge
 
-    def find_nan(self, guard: EnvGuard) -> NoReturn:
-        """Raises an error that names the leaf of the core's result that is NaN, and its index."""
+    def find_nan(self, is_batch: bool) -> NoReturn:
+        """Raises an error that names the leaf of the core's result that is NaN, its index and the lane of a batch."""
         result = self.form.last
         several = hasattr(result, "observations")
         for what in ("observation", "reward"):
@@ -410,15 +400,12 @@ class ValueChecks:
                 array = np.asarray(leaf)
                 if array.dtype.kind != "f":
                     continue
-                bad = np.argwhere(np.isnan(array) if what == "observation" else ~np.isfinite(array))
-                if len(bad):
-                    first = bad[0].tolist()
+                for first in np.argwhere(np.isnan(array) if what == "observation" else ~np.isfinite(array)).tolist():
                     found = array[tuple(first)]
-                    lane = first.pop(0) if isinstance(guard, BatchGuard) and first else None
+                    lane = first.pop(0) if is_batch and first else None
                     index = f"[{', '.join(map(str, first))}]" if first else ""
                     error = NotANumber(f"{path}{index}: expected a finite number, got {found}")
-                    if lane is not None:
-                        error.envoi_lane = lane  # type: ignore[attr-defined]
+                    error.envoi_lane = lane  # type: ignore[attr-defined]
                     raise error
         raise NotANumber("observation: expected numbers, got nan in the form for RLlib, though the env's own has none")
 

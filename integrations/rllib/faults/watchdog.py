@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Protocol
+from typing import Any
 from weakref import WeakSet
 
 from .failure import own_actor
@@ -20,26 +20,8 @@ LEAST_LOCKED = 30.0
 """Python's lock may be held for so many seconds, or for twice the limit of a call if that is more."""
 
 
-class Watched(Protocol):
-    """An object whose calls are watched.
-
-    Attributes:
-        calls: Twice the number of calls that have ended; one more while a call is under way.
-        limit: The seconds that a call may take.
-    """
-
-    calls: int
-    limit: float
-
-    def slow(self, is_slow: bool) -> None:
-        """Called when a call has taken `SLOW_SECONDS`, and when it has ended."""
-        ...
-
-    def late(self, again: bool) -> None:
-        """Called when a call has taken longer than `limit`, and each few seconds after that until it ends."""
-        ...
-
-    def __hash__(self) -> int: ...
+Watched = Any
+"""An `EnvGuard`, of which this thread reads `calls` and `limit`, and calls `slow` and `late`."""
 
 
 class Watchdog:
@@ -53,7 +35,7 @@ class Watchdog:
 
     def watch(self, watched: Watched) -> None:
         """Watches the calls of an object from now on, while it exists."""
-        if _is_main() and signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL:
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL:
             signal.signal(signal.SIGUSR2, self._raise_interrupted)  # Ray's workers ignore SIGINT
         if self._pid != os.getpid():  # also after a fork, which copies no threads
             self._pid, self._watched, self._lock = os.getpid(), WeakSet(), threading.Lock()
@@ -65,7 +47,7 @@ class Watchdog:
             _await_lock([watched.limit])  # its first call may come before the thread's next tick
 
     def interrupt(self, watched: Watched, thread: int) -> bool:
-        """Raises `CallInterrupted` in a call of the main thread; returns False for one of another thread."""
+        """Raises `CallInterrupted` in a call of the main thread, by a signal; returns False for another thread."""
         if thread != threading.main_thread().ident or signal.getsignal(signal.SIGUSR2) != self._raise_interrupted:
             return False
         self._interrupted = watched
@@ -126,10 +108,6 @@ def _await_lock(limits: list[float]) -> None:
     elif sys.__stderr__ is not None:
         longest = max(LEAST_LOCKED, 2 * max(limits))
         faulthandler.dump_traceback_later(longest, exit=own_actor() is not None, file=sys.__stderr__)
-
-
-def _is_main() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 class CallInterrupted(BaseException):

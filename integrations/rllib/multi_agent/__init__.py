@@ -4,5 +4,5 @@
 |---|---|
 | `grouping` | which agents share a policy; checked before Ray is imported |
 | `joint_policy` | the trained policies, which act for all agents, and whole episodes with them |
-| `league` | returns by agent and policy, and self-play against a league of past versions |
+| `league` | self-play against a league of past versions, and returns by agent and policy |
 """

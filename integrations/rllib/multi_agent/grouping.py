@@ -7,21 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import numpy as np
-
 import envoi
 from envoi.errors import UnknownName, nearest
+
+from .league import LEARNER, SLOTS, SelfPlayMapping, opponents
 
 SHARED, PER_AGENT, BY_PREFIX, SELF_PLAY = WAYS = ("shared", "per-agent", "by-prefix", "self-play")
 """The names of the ways to group agents."""
 
 Policies: TypeAlias = str | Mapping[str, Sequence[Any]] | Callable[[Any], str]
 """A name of `WAYS`, the agents of each policy, or a function from an agent to its policy."""
-
-SLOTS = 6
-"""Frozen opponents of self-play."""
-MIRROR = 0.3
-"""Share of the episodes of self-play in which the learning policy plays both sides."""
 
 _BAD_IN_NAMES = re.compile(r'[<>:"/\\|?,\n]')
 """Characters that RLlib refuses in the name of a policy, which names a folder of its checkpoint, and those of CSV."""
@@ -36,13 +31,12 @@ class Grouping:
     policies: Mapping[str, tuple[Any, ...]]
     spaces: Mapping[Any, tuple[Any, Any]] = field(repr=False)
     slots: int = 0
-    mirror: float = 0.0
 
     @property
     def mapping(self) -> FixedMapping | SelfPlayMapping:
         """The function from agents to policies for RLlib."""
         if self.slots:
-            return SelfPlayMapping(self.agents, self.slots, self.mirror)
+            return SelfPlayMapping(self.agents, self.slots)
         return FixedMapping(self.learning_seats)
 
     @property
@@ -169,7 +163,7 @@ def _self_play(spaces: Mapping[Any, tuple[Any, Any]]) -> Grouping:
         )
     groups = {LEARNER: agents}
     _check_spaces(SELF_PLAY, groups, spaces)
-    return Grouping(SELF_PLAY, agents, groups, spaces, SLOTS, MIRROR)
+    return Grouping(SELF_PLAY, agents, groups, spaces, SLOTS)
 
 
 def _first_difference(groups: Mapping[str, Sequence[Any]], spaces: Mapping[Any, tuple[Any, Any]]) -> Any:
@@ -200,22 +194,6 @@ def _check_spaces(way: str, groups: Mapping[str, Sequence[Any]], spaces: Mapping
     )
 
 
-LEARNER = "main"
-"""The policy that learns in self-play."""
-SEATS = "envoi_seats"
-"""Key of an episode's custom data for the policy of each agent; RLlib keeps these data when it cuts an episode."""
-
-
-def opponents(count: int) -> tuple[str, ...]:
-    """Returns the names of the frozen policies of self-play, one for each of `count` slots."""
-    return tuple(map(opponent, range(count)))
-
-
-def opponent(slot: int) -> str:
-    """Returns the name of the frozen policy in a slot of the league."""
-    return f"opponent_{slot}"
-
-
 class FixedMapping:
     """Maps each agent to the same policy in every episode."""
 
@@ -230,31 +208,3 @@ class FixedMapping:
     def __call__(self, agent_id: Any, episode: Any = None, **_: Any) -> str:
         """Returns the policy of an agent."""
         return self.policy_of[agent_id]
-
-
-class SelfPlayMapping:
-    """Seats the learning policy and an opponent in each episode, on sides chosen at random.
-
-    The opponent is the learning policy itself in a share of the episodes, and otherwise one of the frozen policies,
-    each equally likely. The random numbers are those of numpy's global generator, which RLlib seeds in each process.
-    """
-
-    def __init__(self, agents: Sequence[Any], slots: int, mirror: float) -> None:
-        self.agents, self.slots, self.mirror = tuple(agents), slots, mirror
-
-    def __call__(self, agent_id: Any, episode: Any = None, **_: Any) -> str:
-        """Returns the policy that plays an agent in an episode."""
-        # The constructor of a cut episode asks before it has custom data, and does not use the answer.
-        data: dict[str, Any] | None = getattr(episode, "custom_data", None)
-        if data is None:
-            return LEARNER
-        if SEATS not in data:
-            data[SEATS] = self._sample()
-        return data[SEATS][agent_id]
-
-    def _sample(self) -> dict[Any, str]:
-        seats = dict.fromkeys(self.agents, LEARNER)
-        share, slot, side = np.random.random(3)  # noqa: NPY002 - the generator that RLlib seeds
-        if share >= self.mirror:
-            seats[self.agents[int(side * len(self.agents))]] = opponents(self.slots)[int(slot * self.slots)]
-        return seats

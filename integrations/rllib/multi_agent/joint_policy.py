@@ -30,7 +30,50 @@ except ImportError as error:
     raise missing_rllib(error) from error
 
 
-class JointPolicy:
+MODULES = Path("learner_group", "learner", "rl_module")
+"""The folder of the policies in a checkpoint."""
+
+
+class TrainedModule:
+    """A module of a checkpoint, between the connectors that it was trained with."""
+
+    def __init__(self, checkpoint: str | Path, kind: Any, name: str, explore: bool, env_steps: int) -> None:
+        root = Path(checkpoint).resolve()
+        runner = root / "env_runner" if (root / "env_runner").is_dir() else root
+        with reading(Path(checkpoint)):
+            self.module: Any = kind.from_checkpoint(root / MODULES / name)
+            self._to_module = EnvToModulePipeline.from_checkpoint(runner / "env_to_module_connector")
+            self._to_env = ModuleToEnvPipeline.from_checkpoint(runner / "module_to_env_connector")
+        self.observation_space: Any = self._to_module.input_observation_space
+        self.action_space: Any = self._to_module.input_action_space
+        self.explore = explore
+        self._env_steps = env_steps
+
+    def _begin(self, episode: Any, seed: int | None) -> None:
+        self._episode, self._pending = episode, None
+        self._shared: dict[str, Any] = {}
+        if seed is not None:
+            torch.manual_seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002 - some of RLlib's exploration samples from it
+
+    def _outputs(self) -> Any:
+        """Returns the columns that the module and the connectors make of the latest observation of the episode."""
+        common: dict[str, Any] = {
+            "episodes": [self._episode],
+            "rl_module": self.module,
+            "explore": self.explore,
+            "shared_data": self._shared,
+        }
+        with torch.no_grad():
+            batch = self._to_module(batch={}, **common)
+            if self.explore:
+                batch = self.module.forward_exploration(batch, t=self._env_steps)
+            else:
+                batch = self.module.forward_inference(batch)
+            return self._to_env(batch=batch, **common)
+
+
+class JointPolicy(TrainedModule):
     """The policies of several agents, with the connectors that they were trained with.
 
     It acts in one episode at a time and keeps that episode, as connectors and recurrent modules read past steps.
@@ -49,22 +92,14 @@ class JointPolicy:
         explore: bool = False,
         env_steps: int = 0,
     ) -> None:
-        root = Path(checkpoint).resolve()
-        runner = root / "env_runner" if (root / "env_runner").is_dir() else root
-        with reading(Path(checkpoint)):
-            self.module: Any = MultiRLModule.from_checkpoint(root / "learner_group" / "learner" / "rl_module")
-            self._to_module = EnvToModulePipeline.from_checkpoint(runner / "env_to_module_connector")
-            self._to_env = ModuleToEnvPipeline.from_checkpoint(runner / "module_to_env_connector")
-        observations: Any = self._to_module.input_observation_space
-        actions: Any = self._to_module.input_action_space
+        super().__init__(checkpoint, MultiRLModule, "", explore, env_steps)
+        observations, actions = self.observation_space, self.action_space
         grouping = group_spaces(policies, observations, actions)
         if grouping is None:
             raise envoi.EnvoiError(f"{checkpoint} is the checkpoint of a policy of one agent")
         self.grouping = grouping
         self.observation_spaces: Mapping[Any, Any] = {agent: observations[agent] for agent in grouping.agents}
         self.action_spaces: Mapping[Any, Any] = {agent: actions[agent] for agent in grouping.agents}
-        self.explore = explore
-        self._env_steps = env_steps
         self.reset()
 
     @property
@@ -100,16 +135,12 @@ class JointPolicy:
             if name not in self.module:
                 raise UnknownName(f"no policy is called {name!r}; {nearest(name, self.module.keys())}")
         spaces: Any = (dict(self.observation_spaces), dict(self.action_spaces))  # as RLlib's runners pass them
-        self._episode = MultiAgentEpisode(
+        episode = MultiAgentEpisode(
             observation_space=spaces[0],
             action_space=spaces[1],
             agent_to_module_mapping_fn=lambda agent, _episode: self.seats[agent],
         )
-        self._pending: tuple[dict[Any, Any], dict[Any, Any]] | None = None
-        self._shared: dict[str, Any] = {}
-        if seed is not None:
-            torch.manual_seed(seed)
-            np.random.seed(seed % 2**32)  # noqa: NPY002 - some of RLlib's exploration samples from it
+        self._begin(episode, seed)
 
     def __call__(
         self,
@@ -131,19 +162,7 @@ class JointPolicy:
                 terminateds=over,
                 extra_model_outputs=extra,
             )
-        common: dict[str, Any] = {
-            "episodes": [self._episode],
-            "rl_module": self.module,
-            "explore": self.explore,
-            "shared_data": self._shared,
-        }
-        with torch.no_grad():
-            batch = self._to_module(batch={}, **common)
-            if self.explore:
-                output = self.module.forward_exploration(batch, t=self._env_steps)
-            else:
-                output = self.module.forward_inference(batch)
-            output = self._to_env(batch=output, **common)
+        output = self._outputs()
         # Each column is a list with a dict by agent for each episode.
         chosen = dict(output.pop(Columns.ACTIONS)[0])
         for_env = dict(output.pop(Columns.ACTIONS_FOR_ENV, [chosen])[0])

@@ -11,6 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envoi.atomic_write import write_atomically
-
-from .grouping import LEARNER, SelfPlayMapping, opponent, opponents
 
 AGENT_RETURNS, POLICY_RETURNS = "agent_returns", "policy_returns"
 """Keys of a result, under `env_runners`: returns of the episodes that ended in its iteration, by agent or policy."""
@@ -34,6 +33,58 @@ GAMES = 300
 """Fewest games of a version before it can become a member."""
 SCORE = 0.6
 """The least share of points against the members by which a version becomes one."""
+SLOTS = 6
+"""Frozen opponents of self-play."""
+MIRROR = 0.3
+"""Share of the episodes of self-play in which the learning policy plays both sides."""
+
+# Who plays.
+
+LEARNER = "main"
+"""The policy that learns in self-play."""
+SEATS = "envoi_seats"
+"""Key of an episode's custom data for the policy of each agent; RLlib keeps these data when it cuts an episode."""
+
+
+def opponents(count: int) -> tuple[str, ...]:
+    """Returns the names of the frozen policies of self-play, one for each of `count` slots."""
+    return tuple(map(opponent, range(count)))
+
+
+def opponent(slot: int) -> str:
+    """Returns the name of the frozen policy in a slot of the league."""
+    return f"opponent_{slot}"
+
+
+class SelfPlayMapping:
+    """Seats the learning policy and an opponent in each episode, on sides chosen at random.
+
+    The opponent is the learning policy itself in a share of the episodes, and otherwise one of the frozen policies,
+    each equally likely. The random numbers are those of numpy's global generator, which RLlib seeds in each process.
+    """
+
+    def __init__(self, agents: Sequence[Any], slots: int = SLOTS, mirror: float = MIRROR) -> None:
+        self.agents, self.slots, self.mirror = tuple(agents), slots, mirror
+
+    def __call__(self, agent_id: Any, episode: Any = None, **_: Any) -> str:
+        """Returns the policy that plays an agent in an episode."""
+        # The constructor of a cut episode asks before it has custom data, and does not use the answer.
+        data: dict[str, Any] | None = getattr(episode, "custom_data", None)
+        if data is None:
+            return LEARNER
+        if SEATS not in data:
+            data[SEATS] = self._sample()
+        return data[SEATS][agent_id]
+
+    def _sample(self) -> dict[Any, str]:
+        seats = dict.fromkeys(self.agents, LEARNER)
+        share, slot, side = np.random.random(3)  # noqa: NPY002 - the generator that RLlib seeds
+        if share >= self.mirror:
+            seats[self.agents[int(side * len(self.agents))]] = opponents(self.slots)[int(slot * self.slots)]
+        return seats
+
+
+# The members and their ratings.
 
 
 @dataclass
@@ -56,11 +107,6 @@ class League:
     members: list[Member] = field(default_factory=lambda: [Member()])
     games: dict[str, int] = field(default_factory=dict[str, int])
     points: dict[str, float] = field(default_factory=dict[str, float])
-
-    @classmethod
-    def new(cls, slots: int) -> League:
-        """Returns the league of an untrained policy, which is in all slots."""
-        return cls([0] * slots)
 
     @classmethod
     def from_json(cls, text: str) -> League:
@@ -103,13 +149,11 @@ class League:
 
     def admit(self, iteration: int, env_steps: int) -> int:
         """Makes the learning policy a member, in the slot of the one that it beats most often, and returns the slot."""
-
-        def easiness(slot: int) -> tuple[bool, float, int]:
-            member = self.slots[slot]
+        easiness: list[tuple[bool, float, int]] = []
+        for member in self.slots:
             share = self._share(member)
-            return self.slots.count(member) > 1, 0.5 if share is None else share, -member
-
-        slot = max(range(len(self.slots)), key=easiness)
+            easiness.append((self.slots.count(member) > 1, 0.5 if share is None else share, -member))
+        slot = easiness.index(max(easiness))
         self.slots[slot] = self.version
         self.members.append(Member(iteration, env_steps))
         return slot
@@ -125,10 +169,6 @@ class League:
             points[one, other] += self.points[pair]
             points[other, one] += count - self.points[pair]
         return games, points
-
-    def ratings(self) -> NDArray[np.float64]:
-        """Returns the Elo rating of each version, the learning policy last; that of the untrained policy is 0."""
-        return elo_ratings(*self.table())
 
     def describe(self) -> dict[str, Any]:
         """Returns the league as plain values for a file: versions with their ratings, and games and points by pair."""
@@ -204,14 +244,13 @@ def advance(algorithm: Any, metrics_logger: Any, result: dict[str, Any]) -> None
     if not isinstance(mapping, SelfPlayMapping):
         return
     known = result.get(LEAGUE)
-    league = League.from_json(known) if isinstance(known, str) else League.new(mapping.slots)
+    league = League.from_json(known) if isinstance(known, str) else League([0] * mapping.slots)
     scores = result.get("env_runners", {}).get(SCORES, {})
-    by_slot = {slot: scores.get(name) for slot, name in enumerate(opponents(mapping.slots))}
-    league.record({slot: points for slot, points in by_slot.items() if isinstance(points, list)})  # a NaN if none ended
+    ended = {slot: scores.get(name) for slot, name in enumerate(opponents(mapping.slots))}
+    league.record({slot: points for slot, points in ended.items() if isinstance(points, list)})  # a NaN if none ended
     if league.is_due:
         steps = int(result.get("num_env_steps_sampled_lifetime", 0))
-        slot = league.admit(int(result["training_iteration"]), steps)
-        _freeze(algorithm, [opponent(slot)])
+        _freeze(algorithm, [opponent(league.admit(int(result["training_iteration"]), steps))])
     result[LEAGUE] = league.to_json()
     metrics_logger.log_value(LEAGUE, result[LEAGUE], reduce="item")
 
@@ -225,17 +264,11 @@ def _freeze(algorithm: Any, names: Sequence[str]) -> None:
     weights = dict.fromkeys(names, acting["learner"]["rl_module"][LEARNER])
 
     # Without a sequence number, which is that of the weights that the runners have, and which they would ignore.
-    algorithm.env_runner_group.foreach_env_runner(_Replace(weights))
+    algorithm.env_runner_group.foreach_env_runner(partial(_set_weights, weights=weights))
 
 
-class _Replace:
-    """Replaces weights of modules in an env runner. A class, so that it can be pickled."""
-
-    def __init__(self, weights: Mapping[str, Any]) -> None:
-        self.weights = dict(weights)
-
-    def __call__(self, env_runner: Any) -> None:
-        env_runner.set_state({"rl_module": self.weights})
+def _set_weights(env_runner: Any, weights: Mapping[str, Any]) -> None:
+    env_runner.set_state({"rl_module": weights})
 
 
 # The episodes of an env runner.
