@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import Flock, Walk
+from small_models import Flock, Leaving, Walk
 from traces import exact
 
 import envoi
@@ -16,7 +16,7 @@ import envoi.models
 from envoi.adapters import to_gymnasium
 from envoi.integrations.check import check_env
 from envoi.lane_values import lane
-from envoi.protocol.multi_env import COMMON
+from envoi.wrapping.lifted import ended
 
 
 class Mirrored(envoi.Lifted):
@@ -103,7 +103,7 @@ masks = st.lists(st.booleans(), min_size=3, max_size=3).map(np.array)
 @pytest.mark.parametrize("name", WRAPPINGS)
 @settings(max_examples=15)
 @given(data=st.data())
-def test_a_batch_in_a_wrapper_is_each_lane_in_it_alone(name, data):
+def test_a_wrapped_batch_is_each_lane_alone(name, data):
     n = 3
     batch, alone = walks(n, name)
     first = batch.reset(seed=list(range(n)))
@@ -140,48 +140,43 @@ def test_a_batch_in_a_wrapper_is_each_lane_in_it_alone(name, data):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_lanes_that_one_model_steps_are_changed_alike_all_together_and_one_by_one(seed):
-    together, one_by_one = (Diary(envoi.batch(Flock(), 4), by_lane, tires=True) for by_lane in (False, True))
+def test_lanes_change_alike_together_and_one_by_one(seed):
+    both = [Diary(envoi.batch(Flock(), 4), by_lane, tires=True) for by_lane in (False, True)]
     rng = np.random.default_rng(seed)
-    np.testing.assert_equal(together.reset(seed=seed).observation, one_by_one.reset(seed=seed).observation)
+    np.testing.assert_equal(*(env.reset(seed=seed).observation for env in both))
     over = np.zeros(4, bool)
     for _ in range(30):
-        action, chosen = together.sample_action(), rng.random(4) < 0.3
-        if rng.random() < 0.3:
-            steps = [env.step(action, hold=~(chosen & ~over)) for env in (together, one_by_one)]
-            over |= steps[0].terminated | steps[0].truncated
-        else:
-            steps = [env.step(action, restart=chosen | over) for env in (together, one_by_one)]
-            over = steps[0].terminated | steps[0].truncated
-        for values in zip(*steps, strict=True):
-            np.testing.assert_equal(*map(list, values) if isinstance(values[0], envoi.Infos) else values)
+        action, chosen, pauses = both[0].sample_action(), rng.random(4) < 0.3, rng.random() < 0.3
+        mask = {"hold": chosen | over} if pauses else {"restart": chosen | over}
+        step, other = (env.step(action, **mask) for env in both)
+        over = step.terminated | step.truncated | (over & pauses)
+        np.testing.assert_equal(step[:-1], other[:-1])
+        np.testing.assert_equal(list(step.info), list(other.info))
 
 
-def test_only_the_lanes_that_are_chosen_act():
-    for env in (envoi.Lanes([Walk() for _ in range(3)]), envoi.batch(Flock(), 3)):
-        assert env.lanes_can_wait
-        before = env.reset(seed=1).observation
-        step = env.step(np.array([1, 1, 1]), hold=~np.array([False, True, False]))
-        moved = [
-            not np.array_equal(a, b) for a, b in zip(before["position"], step.observation["position"], strict=True)
-        ]
-        assert moved == [False, True, False]
-        assert step.reward[[0, 2]].tolist() == [0, 0]
-        assert step.discount[[0, 2]].tolist() == [1, 1]
-        assert [bool(info) for info in step.info] == [False, True, False]
-        over = np.zeros(3, bool)
-        while not over[1]:
-            step = env.step(np.array([1, 1, 1]), hold=~np.array([False, True, False]))
-            over = step.terminated | step.truncated
-        assert over.tolist() == [False, True, False]
-        held = exact([env.state, env.observation])
-        with pytest.raises(envoi.EpisodeError, match=r"lanes \[1\]"):
-            env.step(np.array([1, 1, 1]), hold=~np.array([True, True, False]))
-        assert exact([env.state, env.observation]) == held
-        # A lane that has ended may pause; and it continues once it was reset.
-        assert not env.step(np.array([1, 1, 1]), hold=~np.array([True, False, False])).truncated[1]
-        env.reset(mask=over)
-        env.step(np.array([0, 0, 0]))
+@pytest.mark.parametrize("make", [lambda: envoi.Lanes([Walk() for _ in range(3)]), lambda: envoi.batch(Flock(), 3)])
+def test_only_the_lanes_that_are_chosen_act(make):
+    env, action, second = make(), np.array([1, 1, 1]), np.array([False, True, False])
+    assert env.lanes_can_wait
+    before = env.reset(seed=1).observation["position"]
+    step = env.step(action, hold=~second)
+    assert (before != step.observation["position"]).any(-1).tolist() == second.tolist()
+    assert step.reward[[0, 2]].tolist() == [0, 0]
+    assert step.discount[[0, 2]].tolist() == [1, 1]
+    assert [bool(info) for info in step.info] == second.tolist()
+    over = np.zeros(3, bool)
+    while not over[1]:
+        step = env.step(action, hold=~second)
+        over = step.terminated | step.truncated
+    assert over.tolist() == second.tolist()
+    held = exact([env.state, env.observation])
+    with pytest.raises(envoi.EpisodeError, match=r"lanes \[1\]"):
+        env.step(action, hold=np.array([False, False, True]))
+    assert exact([env.state, env.observation]) == held
+    # A lane that has ended may pause; and it continues once it was reset.
+    assert not env.step(action, hold=np.array([False, True, True])).truncated[1]
+    env.reset(mask=over)
+    env.step(np.array([0, 0, 0]))
 
 
 def test_lanes_that_do_not_act_may_get_any_action():
@@ -194,7 +189,7 @@ def test_lanes_that_do_not_act_may_get_any_action():
         assert step.observation["action"].tolist() == [[0, 2], [0, 1]]
 
 
-def test_a_lane_that_a_wrapper_ends_in_a_step_of_its_own_has_ended():
+def test_a_lane_that_a_wrapper_ends_has_ended():
     first_lane = envoi.FunctionTermination(lambda state, action, next_state: np.arange(2) == 0)
     env = envoi.Terminated(envoi.batch(envoi.models.CartPole(), 2), first_lane)
     env.reset(seed=0)
@@ -204,7 +199,7 @@ def test_a_lane_that_a_wrapper_ends_in_a_step_of_its_own_has_ended():
     env.step(np.array([0, 1]), restart=np.array([True, False]))
 
 
-def test_agents_that_are_lanes_share_a_context_which_belongs_inside():
+def test_agents_that_are_lanes_share_a_context():
     contexts = {"short": {"rounds": 3}, "long": {"rounds": 5}}
     with pytest.raises(envoi.ContextError, match="share its context; apply Contextual to the MultiEnv"):
         envoi.Contextual(envoi.AgentLanes(envoi.models.RockPaperScissors()), contexts, hide_context=True)
@@ -243,7 +238,7 @@ TOGETHER = [name for name in WRAPPINGS if "an end" not in name]
 
 @pytest.mark.parametrize("name", TOGETHER)
 @pytest.mark.parametrize("seed", range(2))
-def test_one_of_several_in_a_wrapper_is_one_in_it(name, seed):
+def test_one_of_several_is_one(name, seed):
     one, several = wrapped(Walk(), name), wrapped(envoi.as_multi(Walk(), "me"), name)
     assert isinstance(several, envoi.MultiEnv)
     for what in ("observation_spec", "action_spec", "reward_spec", "discount_spec"):
@@ -281,7 +276,7 @@ def lived(env, steps):
     for _ in range(steps):
         action = env.sample_actions() if several else env.sample_action()
         step = env.step(action)
-        over = envoi.wrapping.lifted.ended(env, step)
+        over = ended(env, step)
         told.append((exact(action), exact(step)))
         if np.any(over):
             told.append(exact(env.reset(mask=over) if np.ndim(over) else env.reset()))
@@ -289,7 +284,7 @@ def lived(env, steps):
 
 
 @pytest.mark.parametrize(("name", "kind"), EVERYTHING)
-def test_an_episode_in_wrappers_can_be_put_back_copied_and_pickled_in_its_middle(name, kind):
+def test_wrapped_episodes_are_restored_copied_and_pickled(name, kind):
     env = wrapped(KINDS[kind](), name)
     env.reset(seed=3)
     lived(env, 3)
@@ -307,7 +302,7 @@ def test_an_episode_in_wrappers_can_be_put_back_copied_and_pickled_in_its_middle
     assert lived(fresh, 12) == future
 
 
-def test_a_snapshot_is_put_back_into_its_own_kind_only():
+def test_a_snapshot_is_for_its_own_kind():
     limited, shown = envoi.TimeLimit(Walk(), 3), envoi.History(Walk())
     limited.reset()
     with pytest.raises(envoi.SnapshotUnsupported, match="expected a snapshot of History, got one of TimeLimit"):
@@ -347,7 +342,7 @@ class Counted(Mirrored):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_change_without_a_memory_holds_in_a_wrapper_that_has_a_step_of_its_own(kind):
+def test_a_wrapper_may_have_its_own_step(kind):
     plain, own = Mirrored(KINDS[kind]()), Counted(KINDS[kind]())
     assert exact(plain.reset(seed=1)) == exact(own.reset(seed=1))
     action = plain.sample_actions() if kind == "several" else plain.sample_action()
@@ -367,33 +362,21 @@ class LengthAndDiary(envoi.FixedLength, Diary):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_class_of_a_wrapper_over_each_kind_has_a_name_that_pickles_refer_to(kind):
-    env = Diary(KINDS[kind]())
+def test_wrappers_have_classes_over_each_kind(kind):
+    env, both = Diary(KINDS[kind]()), LengthAndDiary(KINDS[kind]())
     over = Diary.over_multi_env if kind == "several" else Diary.over_env
-    assert type(env) is over
-    assert type(env).__name__ == "Diary"
-    assert pickle.loads(pickle.dumps(over)) is over
+    assert type(env) is type(pickle.loads(pickle.dumps(env))) is pickle.loads(pickle.dumps(over)) is over
+    assert over.__name__ == "Diary"
     assert issubclass(over, Diary)
     assert issubclass(Counted.over_env, Mirrored.over_env)
-    assert pickle.loads(pickle.dumps(env)).__class__ is over
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_wrapper_of_several_wrappers_has_the_code_of_all_for_each_kind(kind):
-    both = LengthAndDiary(KINDS[kind]())
     assert isinstance(both, (envoi.FixedLength.over_env, envoi.FixedLength.over_multi_env))
     both.reset(seed=0)
     for _ in range(6):
         step = both.step(both.sample_actions() if kind == "several" else both.sample_action())
-    assert np.all(envoi.wrapping.lifted.ended(both, step))
+    assert np.all(ended(both, step))
 
 
-def test_a_wrapper_with_abstract_methods_is_not_made():
-    with pytest.raises(TypeError, match="abstract"):
-        envoi.GoalReplay(Walk())
-
-
-def test_the_same_wrapper_goes_over_a_batch_of_what_it_was_over():
+def test_the_same_wrapper_goes_over_a_batch():
     env = Diary(envoi.TimeLimit(Walk(), 5), by_lane=True)
     batch = envoi.batch(env, 3)
     assert isinstance(batch, Diary)
@@ -402,13 +385,12 @@ def test_the_same_wrapper_goes_over_a_batch_of_what_it_was_over():
     assert isinstance(batch.env.env, envoi.Lanes)
 
 
-def test_what_is_no_environment_is_refused_by_what_it_is():
+def test_what_cannot_be_wrapped_or_stepped_is_refused():
     for wrap in (lambda env: envoi.TimeLimit(env, 3), envoi.History, envoi.ActionClip, envoi.RunStats):
         with pytest.raises(envoi.SpecError, match=r"expected a core environment, got .*from_env"):
             wrap(object())
-
-
-def test_a_wrapper_without_lanes_takes_no_restart():
+    with pytest.raises(TypeError, match="abstract"):
+        envoi.GoalReplay(Walk())
     env = envoi.TimeLimit(Walk(), 3)
     env.reset()
     with pytest.raises(envoi.SpecError, match="restart: expected None"):
@@ -420,11 +402,12 @@ def test_a_wrapper_without_lanes_takes_no_restart():
     [
         ({"reward": 3}, "change: reward: expected a function, got 3"),
         ({"reward_spec": float}, "change: reward_spec: expected specs of envoi, got <class 'float'>"),
+        ({"remember": lambda memory, action, seen, reward: memory}, "expected begin beside remember"),
         (None, "change: expected an envoi.Change, got None"),
     ],
 )
 @pytest.mark.parametrize("make", [Walk, envoi.models.Nim])
-def test_what_changes_nothing_that_there_is_says_so(make, parts, message):
+def test_a_wrong_change_says_so(make, parts, message):
     class Wrong(envoi.Lifted):
         def change(self, specs):
             return None if parts is None else envoi.Change(**parts)
@@ -433,7 +416,7 @@ def test_what_changes_nothing_that_there_is_says_so(make, parts, message):
         Wrong(make())
 
 
-def test_old_and_misspelt_names_are_answered_with_near_ones():
+def test_misspelt_names_are_answered_with_near_ones():
     near_names = {
         "HistoryWrapper": "History",
         "Discret": "Discrete",
@@ -449,11 +432,6 @@ def test_old_and_misspelt_names_are_answered_with_near_ones():
         with pytest.raises(AttributeError, match=f"has no attribute '{name}'; did you mean .*'{near}'"):
             getattr(envoi, name)
     assert not hasattr(envoi, "nothing_like_it_at_all_anywhere")
-
-
-def test_a_change_that_takes_a_memory_says_where_it_begins():
-    with pytest.raises(envoi.SpecError, match="expected begin beside remember"):
-        envoi.Change(remember=lambda memory, action, observation, reward: memory)
 
 
 class Penalty(envoi.Rewarder):
@@ -473,7 +451,7 @@ class Doubled(envoi.Lifted):
         return envoi.Change(reward_spec=spec, reward=lambda reward: 2 * reward)
 
 
-def test_specs_of_all_layers_follow_a_rewarder_that_is_set_later():
+def test_specs_of_all_layers_follow_a_rewarder():
     for env in (Walk(), envoi.batch(Flock(), 2)):
         plain, wrapped_env = copy.deepcopy(env), Doubled(Doubled(envoi.TimeLimit(env, 100)))
         assert wrapped_env.reward_range == (-np.inf, 0)
@@ -497,53 +475,55 @@ class FromZero(envoi.Lifted):
         return envoi.Change(reward_spec=spec, reward=lambda reward: reward - low)
 
 
-def test_what_was_made_around_a_wrapper_steps_by_the_rewarder_that_is_set_inside_later():
-    alone, inside, in_form = FromZero(Walk()), FromZero(Walk()), FromZero(Walk())
-    around, form = envoi.TimeLimit(inside, 100), to_gymnasium(in_form)
-    for env in (alone, inside, in_form):
-        env.rewarder = Penalty()
-    for env in (alone, around, form):
-        env.reset(seed=4)
-    for action in (-1, 1, 1):
-        reward = alone.step(action).reward
-        assert around.step(action).reward == reward
-        assert form.step(action)[1] == reward
-
-
 def pendulum(g=10.0):
     model = envoi.models.Pendulum()
     model.context = {"g": g}
     return model
 
 
-@pytest.mark.parametrize("bind", [None, envoi.context.Factory(pendulum)])
-def test_what_was_made_around_contexts_steps_in_the_context_in_force(bind):
-    def made():
-        contexts = {"a": {"g": 5.0}, "b": {"g": 15.0}}
-        return envoi.Contextual(pendulum(), contexts, state_context_features=["g"], bind=bind)
+def contextual(bind=None):
+    contexts = {"a": {"g": 5.0}, "b": {"g": 15.0}}
+    return envoi.Contextual(pendulum(), contexts, state_context_features=["g"], bind=bind)
 
-    alone, inside, in_form = made(), made(), made()
+
+def seven(state, action, next_state):
+    return 7.0
+
+
+@pytest.mark.parametrize(
+    ("make", "rewarder"),
+    [
+        (lambda: FromZero(Walk()), Penalty()),
+        (contextual, seven),
+        (lambda: contextual(envoi.context.Factory(pendulum)), seven),
+    ],
+    ids=["rewards", "contexts", "environments by context"],
+)
+def test_what_is_around_follows_what_is_set_inside(make, rewarder):
+    alone, inside, in_form = make(), make(), make()
     around, form = envoi.TimeLimit(inside, 100), to_gymnasium(in_form)
     for env in (alone, inside, in_form):
-        env.rewarder = lambda state, action, next_state: 1.0
-    action = np.zeros(1, np.float32)
+        env.rewarder = rewarder
     for seed in (4, None, None):
         for env in (alone, around, form):
             env.reset(seed=seed)
-        g = alone.context["g"]
         for _ in range(3):
+            action = alone.sample_action()
             step = alone.step(action)
-            assert step.observation[-1] == g
-            np.testing.assert_array_equal(around.step(action).observation, step.observation)
-            np.testing.assert_array_equal(form.step(action)[0], step.observation)
-            np.testing.assert_array_equal(around.observation, step.observation)
+            if rewarder is seven:
+                assert step.observation[-1] == alone.context["g"]
+            np.testing.assert_equal(around.step(action), step)
+            np.testing.assert_equal(form.step(action)[:2], step[:2])
+            np.testing.assert_equal(around.observation, step.observation)
+            if step.terminated:
+                break
 
 
 # Episodes.
 
 
 @pytest.mark.parametrize(("name", "kind"), EVERYTHING)
-def test_a_step_before_the_reset_or_after_the_end_is_an_error_that_changes_nothing(name, kind):
+def test_steps_outside_an_episode_change_nothing(name, kind):
     env = wrapped(KINDS[kind](), name)
     several = isinstance(env, envoi.MultiEnv)
     shape = () if several or env.batch_size is None else (env.batch_size,)
@@ -554,7 +534,7 @@ def test_a_step_before_the_reset_or_after_the_end_is_an_error_that_changes_nothi
     assert pickle.dumps(env) == before
     env.reset(seed=5)
     for _ in range(50):
-        if np.any(envoi.wrapping.lifted.ended(env, env.step(action))):
+        if np.any(ended(env, env.step(action))):
             break
     else:
         raise AssertionError("no episode ended")
@@ -593,54 +573,27 @@ def test_a_time_limit_cuts_all_agents_off_together_and_each_sees_the_end(game):
     assert env.agents == plain.agents
 
 
-def test_a_waiting_agent_remembers_what_it_did_and_was_paid_when_it_sees_again():
+def test_a_waiting_agent_remembers_when_it_sees_again():
     env = envoi.History(envoi.models.Nim(), 3, include_actions=True)
     env.reset(options={"sticks": 10})
-    assert env.observation("first")["observation"].tolist() == [0, 0, 10]
-    assert env.observation("second")["observation"].tolist() == [0, 0, 10]
-    step = env.step({"first": 0})
-    assert {agent: seen["observation"].tolist() for agent, seen in step.observations.items()} == {"second": [0, 0, 9]}
-    step = env.step({"second": 1})
-    assert step.observations["first"]["observation"].tolist() == [0, 10, 7]
-    assert step.observations["first"]["action"].tolist() == [0, 0, 0]
-    step = env.step({"first": 2})
-    assert step.observations["second"]["observation"].tolist() == [0, 9, 4]
-    assert step.observations["second"]["action"].tolist() == [0, 0, 1]
-    # The waiting one would see this now; having looked it remembers no more than before.
-    for _ in range(2):
-        assert env.observation("first")["observation"].tolist() == [10, 7, 4]
-    step = env.step({"second": 0})
-    assert step.observations["first"]["observation"].tolist() == [10, 7, 3]
-    assert step.observations["first"]["action"].tolist() == [0, 0, 2]
+    for agent in ("first", "second"):
+        assert env.observation(agent)["observation"].tolist() == [0, 0, 10]
+    for agent, action, other, sticks, actions in (
+        ("first", 0, "second", [0, 0, 9], [0, 0, 0]),
+        ("second", 1, "first", [0, 10, 7], [0, 0, 0]),
+        ("first", 2, "second", [0, 9, 4], [0, 0, 1]),
+        ("second", 0, "first", [10, 7, 3], [0, 0, 2]),
+    ):
+        step = env.step({agent: action})
+        assert list(step.observations) == [other]
+        assert step.observations[other]["observation"].tolist() == sticks
+        assert step.observations[other]["action"].tolist() == actions
+        # The waiting one would see this now; having looked it remembers no more than before.
+        for _ in range(2):
+            assert env.observation(agent)["observation"].tolist()[-1] == sticks[-1]
 
 
-class Leaving(envoi.MultiModel):
-    """Counts; the first agent leaves after two steps, the second after four."""
-
-    possible_agents = ("first", "second")
-    observation_spec = dict.fromkeys(possible_agents, envoi.Discrete(9))
-    action_spec = dict.fromkeys(possible_agents, envoi.Discrete(2))
-
-    def initial(self, rng, context):
-        return 0
-
-    def transition(self, state, actions, rng):
-        return state + 1
-
-    def observe(self, state, agent, rng):
-        return np.int64(state)
-
-    def reward(self, state, actions, next_state):
-        return {agent: float(next_state) for agent in actions}
-
-    def terminal(self, state):
-        return {"first": state >= 2, "second": state >= 4}
-
-    def info(self, state):
-        return {COMMON: {"state": state}}
-
-
-def test_who_has_ended_saw_last_what_it_saw_at_its_end():
+def test_who_has_ended_sees_the_end():
     env = envoi.History(Leaving(), 3)
     env.reset()
     env.step({"first": 0, "second": 0})
@@ -680,7 +633,7 @@ class Wages(Leaving):
         return state >= 4
 
 
-def test_what_a_waiting_agent_is_paid_counts_when_it_sees_again():
+def test_a_waiting_agent_is_paid():
     env = Paid(Wages())
     first = env.reset()
     assert first.observations == {"first": 0}
@@ -694,12 +647,9 @@ def test_what_a_waiting_agent_is_paid_counts_when_it_sees_again():
     assert step.infos["first"]["total"] == 4
 
 
-def test_several_agents_cannot_be_truncated_each_by_what_it_remembers():
+def test_wrong_agents_and_ends_of_one_are_refused():
     with pytest.raises(envoi.SpecError, match="expected a shared memory"):
         Diary(envoi.as_multi(Walk()), tires=True)
-
-
-def test_wrong_agents_are_refused_with_nothing_changed():
     env = envoi.OneHotAction(envoi.models.Nim())
     with pytest.raises(envoi.EpisodeError, match="not begun"):
         env.step({"first": np.array([1, 0, 0])})
@@ -723,12 +673,12 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_what_is_wrapped_passes_all_suites_in_all_forms(name):
+def test_wrapped_environments_pass_all_suites(name):
     check_env(FORMS[name]).raise_if_failed()
 
 
 @pytest.mark.parametrize("make", [envoi.Wrapper, lambda env: envoi.TimeLimit(env, 5), envoi.Validated])
-def test_the_environment_inside_a_wrapper_is_not_replaced_unseen(make):
+def test_the_environment_inside_is_not_replaced(make):
     env = make(Walk())
     env.env = env.env  # the same
     with pytest.raises(AttributeError, match=r"env: \w+ keeps the one that it was made with; make a new wrapper"):
