@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from scripted import Line, Scripted
 from traces import exact
 
 import envoi
@@ -14,16 +15,6 @@ from envoi.tree import leaves, map_leaves
 class Pair(NamedTuple):
     left: Any
     right: Any
-
-
-class Line(NamedTuple):
-    """One step of the script; a discount of None is the default."""
-
-    reward: Any = 0.0
-    terminated: bool = False
-    truncated: bool = False
-    discount: Any = None
-    info: dict = {}
 
 
 MIXED = {"word": "no", "none": None, "number": 1.9, 3: True, ("a", 1): {"deep": [1, 2]}, "array": np.arange(3)}
@@ -45,7 +36,7 @@ EPISODES = (
 )
 
 
-class Golden(envoi.Model):
+class Golden(Scripted):
     """Plays the script, one episode after the other; its observation is nested, and reuses one buffer.
 
     The canaries: int64 beyond float32 and float64's integers, float64 beyond float32, integers that do not start at 0,
@@ -89,21 +80,6 @@ class Golden(envoi.Model):
 
     def line(self, state):
         return self.episodes[state[0]][state[1] - 1] if state[1] else Line(info={"reset": state[0], **MIXED})
-
-    def reward(self, state, action, next_state):
-        return self.line(next_state).reward
-
-    def terminal(self, state):
-        return self.line(state).terminated
-
-    def truncated(self, state):
-        return self.line(state).truncated
-
-    def discount(self, state):
-        return self.line(state).discount
-
-    def info(self, state):
-        return dict(self.line(state).info)
 
 
 def seen(observation):

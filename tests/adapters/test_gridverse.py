@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from traces import exact, trace
+from traces import exact
 
 import envoi
 from envoi.adapters import from_env, from_gridverse, to_gymnasium
@@ -49,14 +49,6 @@ def test_the_kinds_of_its_spaces_stay_known_everywhere():
     assert env.kinds == kinds
     for form in (envoi.TimeLimit(env, 5), to_gymnasium(env), from_env(to_gymnasium(env)), envoi.batch(env, 2)):
         assert form.metadata["kinds"] == kinds
-    for what, spec in (("observation", env.observation_spec), ("state", env.state_spec)):
-        representation = getattr(env.source, f"{what}_representation")
-        for name, space in representation.space.items():
-            again = gridverse_like.Space(
-                gridverse_like.SpaceType[env.kinds[what][name].upper()], spec[name].low, spec[name].high
-            )
-            assert again.space_type is space.space_type
-            assert exact((again.lower_bound, again.upper_bound)) == exact((space.lower_bound, space.upper_bound))
     assert "state" not in from_gridverse(gridverse_like.make(state=False)).kinds
 
 
@@ -70,15 +62,18 @@ def test_it_plays_as_it_does_alone():
         env.reset(seed=seed)
         over = False
         while not over:
-            assert exact(env.observation) == exact(copy.deepcopy(source.observation))
+            seen = env.observation
+            held = exact(seen)
+            assert held == exact(source.observation)
             assert exact(env.state) == exact(source.state)
             action = int(rng.integers(3))
             reward, over = source.step(source.action_space.int_to_action(action))
             step = env.step(action)
             assert (step.reward, step.terminated, step.truncated) == (reward, over, False)
             assert step.discount == (0.0 if over else 1.0)
+            assert exact(seen) == held
             steps += 1
-        assert exact(env.observation) == exact(copy.deepcopy(source.observation))
+        assert exact(env.observation) == exact(source.observation)
     assert steps > 20
 
 
@@ -95,20 +90,6 @@ def test_looking_again_changes_nothing_that_follows():
         assert exact(often.step(2)) == exact(step)
         over = step.terminated
     assert often.source.inner_env.looks == once.source.inner_env.looks
-
-
-def test_what_was_seen_stays_as_it_was():
-    env = from_gridverse(gridverse_like.make())
-    first = env.reset(seed=0).observation
-    before = copy.deepcopy(first)
-    env.step(2)
-    assert exact(first) == exact(before)
-
-
-def test_a_seed_fixes_all_that_follows():
-    one, other = (from_gridverse(gridverse_like.make()) for _ in range(2))
-    assert trace(one, 40, seed=0) == trace(other, 40, seed=0)
-    assert trace(one, 40, seed=0) != trace(other, 40, seed=1)
 
 
 def test_a_snapshot_continues_exactly():
