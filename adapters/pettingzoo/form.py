@@ -167,11 +167,12 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
         Raises:
             EpisodeError: The step is before the first reset or after the end, or an agent is missing or not in play.
         """
-        turn = None if self._at_once else self.multi.turn
-        sent = actions if turn is None else self._without_waiting(actions, turn)
+        if not self._at_once and (turn := self.multi.turn) is not None:
+            waiting = set(self.multi.agents).difference(turn)
+            actions = {agent: action for agent, action in actions.items() if agent not in waiting}
         if decoders := self._decoders:
-            sent = {agent: decoders[agent](one) if agent in decoders else one for agent, one in sent.items()}
-        observations, rewards, terminated, truncated, discounts, infos = self._step(sent)
+            actions = {agent: decoders[agent](one) if agent in decoders else one for agent, one in actions.items()}
+        observations, rewards, terminated, truncated, discounts, infos = self._step(actions)
         if self._encoders or len(observations) != len(rewards):
             observations = self._all(observations, rewards)
         if terminated is None:
@@ -183,10 +184,6 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
         if not self._at_once and (turn := self.multi.turn) is not None:
             infos = self._with_turn(infos, turn)
         return observations, rewards, terminated, truncated, infos
-
-    def _without_waiting(self, actions: Mapping[Any, Any], turn: tuple[Any, ...]) -> dict[Any, Any]:
-        waiting = set(self.multi.agents).difference(turn)
-        return {agent: action for agent, action in actions.items() if agent not in waiting}
 
     def _all(self, observations: Mapping[Any, Any], agents: Any) -> dict[Any, Any]:
         """Returns the observations of agents, also of waiting ones."""

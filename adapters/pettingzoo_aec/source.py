@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -77,14 +77,8 @@ class FromPettingZooAEC(FromZoo):
             self._sorted(actions)
         before = None if self._rewarder is None else self.state
         source.step(actions[agent] if agent not in self._encoders else self._encoders[agent](actions[agent]))
-        rewards, false = native.rewards, self._false
-        if (
-            native.terminations != false
-            or native.truncations != false
-            or native.agents != self._listed
-            or len(rewards) != len(false)
-            or before is not None
-        ):
+        rewards = native.rewards
+        if before is not None or self._has_changed(native, rewards):
             return self._any_step(rewards, before, actions)
         agent = native.agent_selection
         # The common case of `take`, as in `FromPettingZoo`.
@@ -108,18 +102,18 @@ class FromPettingZooAEC(FromZoo):
         if len({**self._slots, **actions}) != self._awaited or len(actions) != self._awaited:
             self._sorted(actions)
         before = None if self._rewarder is None else self.state
-        rewards, false = self._cycle(actions), self._false
-        if (
-            native.terminations != false
-            or native.truncations != false
-            or native.agents != self._listed
-            or len(rewards) != len(false)
-            or before is not None
-        ):
-            return self._any_step(rewards, before, actions)
-        values = self._unchanged({agent: look(agent) for agent in self._roster.playing}, rewards, native.infos, False)
-        self._current = self._roster.playing
+        rewards, values = self._cycle(actions), None
+        if before is None and not self._has_changed(native, rewards):
+            seen = {agent: look(agent) for agent in self._roster.playing}
+            values, self._current = self._unchanged(seen, rewards, native.infos, False), self._roster.playing
         return self._any_step(rewards, before, actions) if values is None else values
+
+    def _has_changed(self, native: Any, rewards: Mapping[Any, Any]) -> bool:
+        """Returns True if an agent may have ended or joined."""
+        false = self._false
+        if native.terminations != false or native.truncations != false:
+            return True
+        return native.agents != self._listed or len(rewards) != len(false)
 
     def _any_step(self, rewards: Mapping[Any, Any], before: Any, actions: Mapping[Any, Any]) -> MultiStepValues:
         """Returns the core's step for any step of the source, quiet or not."""
@@ -178,7 +172,12 @@ class FromPettingZooAEC(FromZoo):
             while True:
                 agent = native.agent_selection
                 if agent not in waiting or native.terminations[agent] or native.truncations[agent]:
-                    self._refuse_cycle(agent, waiting)
+                    expected = [one for one in self._roster.playing if one in waiting]
+                    begun = True
+                    raise EpisodeError(
+                        f"step: expected the turn of one of {expected} in this cycle of {self.source}, got that of "
+                        f"{agent!r}; import it without `simultaneous`"
+                    )
                 action = waiting.pop(agent)
                 step(encoders[agent](action) if agent in encoders else action)
                 begun = True
@@ -191,17 +190,9 @@ class FromPettingZooAEC(FromZoo):
                 if earlier or brought:
                     earlier = _sum(earlier, native.rewards)
         except BaseException:
-            if begun:  # the source is in the middle of a cycle, so a new one cannot start
+            if begun:  # the source is in the middle of a cycle, or in none, so a new one cannot start
                 self._abandon()
             raise
-
-    def _refuse_cycle(self, agent: Any, waiting: Collection[Any]) -> NoReturn:
-        expected = [one for one in self._roster.playing if one in waiting]
-        self._abandon()
-        raise EpisodeError(
-            f"step: expected the turn of one of {expected} in this cycle of {self.source}, got that of {agent!r}; "
-            "import it without `simultaneous`"
-        )
 
     def _buried(self, collected: dict[Any, Any]) -> dict[Any, Any]:
         """Makes the last turns of agents that have ended."""
