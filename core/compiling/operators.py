@@ -145,7 +145,11 @@ def _kept(name: str, of_array: bool) -> Any:
     def keep(typing: Any, value: Any) -> Any:
         allowed = () if of_array else {types.float64: WIDE, types.int64: (types.int64, types.boolean)}.get(wanted, ())
         if value != wanted and value not in allowed:
-            raise refuse(f"it returns a state with a {value} where the first state has a {wanted}")
+            to = "int" if wanted == types.int64 else "bool" if wanted == types.boolean else "float"
+            raise refuse(
+                f"transition or initial: it returns a state with a {value} where the first state has a {wanted}; "
+                f"convert it by {to}()"
+            )
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return context.cast(builder, arguments[0], value, wanted)

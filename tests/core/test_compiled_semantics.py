@@ -252,7 +252,7 @@ class Overridden(Plain):
     ("make", "message"),
     [
         (Bools, r"transition \(test_compiled_semantics.py, line \d+\): it computes \+ of two bools"),
-        (Halves, "a state with a float64 where the first state has a int64"),
+        (Halves, r"transition .*a state with a float64 where the first state has a int64; convert it by int\(\)"),
         (Narrow, r"transition \(.*line \d+\): it computes \* of float64 and float32"),
         (Hypotenuse, r"Hypotenuse.transition \(.*line \d+\): .*math.hypot .*write math.sqrt"),
         (Rounds, r"line \d+\): round is only compiled with 1 argument"),
