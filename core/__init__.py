@@ -157,8 +157,17 @@ else:
         near = f"did you mean '{__name__}.{meant}'?" if meant else nearest(name, __all__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}" + (f"; {near}" if "mean" in near else ""))
 
+    # What most programs need, which help and completion show; docs/names.md has the others by package.
+    _ESSENTIAL = (
+        "ActionOffset ActionRepeat Array BatchEnv BatchModel Categorical Change ContextSpace Contextual Discrete "
+        "Env EnvoiError FlattenAction FlattenObservation Foreign Graph History Infos Lifted LossyConversion Model "
+        "MultiBinary MultiDiscrete MultiEnv MultiModel MultiReset MultiStep OneOf Reset Rewarder Sequence Step "
+        "Termination Text TimeLimit UniformFloat Validated as_multi as_single batch contains explain sample "
+        "validate zeros"
+    )
+
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__, *(name for name in _LATER if "." not in name)})
+        return [*_ESSENTIAL.split(), "context", "models", "wrappers", "__doc__", "__version__"]
 
 
 __version__ = "0.2.0"
