@@ -25,8 +25,8 @@ from operator import setitem
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-import gymnasium
 import numpy as np
+from gymnasium import ActionWrapper, Env, ObservationWrapper, Wrapper
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from qgym.templates import Rewarder as Source
 
@@ -36,7 +36,7 @@ from envoi.rewards.rewarder import FOREIGN_REWARDERS, RewardFunction, as_rewarde
 from envoi.structural_equality import attributes
 
 from ..shared.arrival import Copy
-from .source import FromGymnasium
+from .source import FromGymnasium, layers_and_spaces
 
 __all__ = ["FromQgym", "QgymReward"]
 
@@ -83,13 +83,13 @@ class FromQgym(FromGymnasium):
 
     _framework = "qgym"
 
-    def __init__(self, source: gymnasium.Env[Any, Any], copy: Copy = "auto") -> None:
+    def __init__(self, source: Env[Any, Any], copy: Copy = "auto") -> None:
         super().__init__(source, copy)
         visualiser = self._native._visualiser
         if self.render_mode is None and visualiser is not None:  # qgym does not set `render_mode` itself
             self.render_mode = visualiser.render_data.render_mode
         # If a wrapper changes the reward, it is not what the rewarder computes.
-        self._is_plain = all(type(layer).step in _KEEP_REWARDS for layer in _wrappers(source))
+        self._is_plain = all(type(layer).step in _KEEP_REWARDS for layer in layers_and_spaces(source)[:-1])
         self.reward_spec = self._native_rewarder().spec
         self._replaces = False  # True if a rewarder is set that does not use the source's
         self._rewarders_set = 0
@@ -203,23 +203,9 @@ class FromQgym(FromGymnasium):
 
 
 _KEEP_REWARDS = {
-    kind.step
-    for kind in (
-        gymnasium.Wrapper,
-        gymnasium.ObservationWrapper,
-        gymnasium.ActionWrapper,
-        OrderEnforcing,
-        PassiveEnvChecker,
-        TimeLimit,
-    )
+    kind.step for kind in (Wrapper, ObservationWrapper, ActionWrapper, OrderEnforcing, PassiveEnvChecker, TimeLimit)
 }
 """The `step` methods of wrappers that do not change the reward."""
-
-
-def _wrappers(source: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
-    while isinstance(source, gymnasium.Wrapper):
-        yield source
-        source = source.env
 
 
 # The generators of a source: its own, and those of its state, circuits, graphs, spaces and rewarder.

@@ -108,13 +108,7 @@ def to_gymnasium_vector(
     is_import = isinstance(core, (FromGymnasiumVector, FromSyncVector)) and isinstance(core.source, VectorEnv)
     if is_import and mode in (None, core.mode) and core.is_unchanged and not validate:
         return core.source
-    return ToGymnasiumVector(core, mode or _mode_of_core(core), validate)
-
-
-def _mode_of_core(core: Any) -> AutoresetMode:
-    """Returns the mode of an imported batch, and `NEXT_STEP` for any other."""
-    mode: AutoresetMode = getattr(core, "mode", AutoresetMode.NEXT_STEP)
-    return mode
+    return ToGymnasiumVector(core, mode or getattr(core, "mode", AutoresetMode.NEXT_STEP), validate)
 
 
 def batch_of(env: Any, n: int | None, target: str = NAME) -> BatchEnv:
@@ -172,7 +166,7 @@ def _losses(core: Any) -> list[Loss]:
     found = lane_losses(core)
     if core.batch_size is not None:
         try:
-            check_restarts(core, _mode_of_core(core))
+            check_restarts(core, getattr(core, "mode", AutoresetMode.NEXT_STEP))
         except LossyConversion as error:
             found.append(Loss.of(error))
     return found

@@ -284,22 +284,14 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
         pass
 
     def _note_seeds(self, seed: Any, mask: Any) -> None:
-        known = self._seeds()
-        if known is None:
+        batch, known = _batch_inside(self.core), self.np_random_seed
+        if is_of(getattr(batch, "source", None), NAME):  # which knows them
             return
         begun: list[bool] = [True] * self.num_envs if mask is None else mask.tolist()
-        new = _batch_inside(self.core).seeds_of_lanes(int(seed)) if np.ndim(seed) == 0 else seed
+        new = batch.seeds_of_lanes(int(seed)) if np.ndim(seed) == 0 else seed
         self._np_random_seed = tuple(
             int(one) if begins and one is not None else old for one, begins, old in zip(new, begun, known, strict=True)
         )
-
-    def _seeds(self) -> tuple[int, ...] | None:
-        """Returns the seed of each lane, -1 if unknown; None if a source of gymnasium knows them."""
-        source = getattr(_batch_inside(self.core), "source", None)
-        if source is not None and is_of(source, NAME):
-            return None
-        seeds = self._np_random_seed
-        return seeds if isinstance(seeds, tuple) else (seeds,) * self.num_envs
 
     @property
     def np_random_seed(self) -> Any:
@@ -307,8 +299,10 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
 
         For a source of gymnasium it is the source's own: one integer if its lanes share a generator.
         """
-        seeds = self._seeds()
-        return _batch_inside(self.core).source.np_random_seed if seeds is None else seeds
+        source, seeds = getattr(_batch_inside(self.core), "source", None), self._np_random_seed
+        if is_of(source, NAME):
+            return source.np_random_seed
+        return seeds if isinstance(seeds, tuple) else (seeds,) * self.num_envs
 
     @property
     def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -68,9 +68,8 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
     def _describe(self) -> None:
         source, base = self.source, self.unwrapped
         self.mode = mode_of(source)
-        for kind in ("observation", "action"):
-            space = getattr(source, f"single_{kind}_space")
-            setattr(self, f"{kind}_spec", from_space(space, f"single_{kind}_space"))
+        self.observation_spec = from_space(source.single_observation_space, "single_observation_space")
+        self.action_spec = from_space(source.single_action_space, "single_action_space")
         # gymnasium's own classes permit different spaces per lane, with `observation_mode="different"`.
         if getattr(base, "observation_mode", "same") != "same" and source.observation_space != batched_space(
             source.single_observation_space, source.num_envs
@@ -87,12 +86,10 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         self._resets_again = (
             isinstance(base, AsyncVectorEnv) and not base.shared_memory and self.mode is AutoresetMode.NEXT_STEP
         )
-        masks = self._form is not None or isinstance(base, (SyncVectorEnv, AsyncVectorEnv))
-        masks = (masks and not self._resets_again) or self.mode is AutoresetMode.DISABLED
-        self.restarts = frozenset(
-            (["step"] if self.mode is AutoresetMode.NEXT_STEP else ["reset"]) + (["reset", "live"] if masks else [])
-        )
         self._takes_seeds = self._form is not None or isinstance(base, (SyncVectorEnv, AsyncVectorEnv))
+        masks = (self._takes_seeds and not self._resets_again) or self.mode is AutoresetMode.DISABLED
+        first = "step" if self.mode is AutoresetMode.NEXT_STEP else "reset"
+        self.restarts = frozenset({first, "reset", "live"} if masks else {first})
         self.metadata = metadata_of(source)
         self.render_mode = source.render_mode
 
@@ -234,10 +231,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
             final_infos: Any = read(final_info, n, *last)
         else:
             final_infos = final_info
-        finals: list[Any] = []
-        for i in index.tolist():
-            final = entries["final_obs"][i]
-            finals.append(self._incoming_one(final))
+        finals = [self._incoming_one(entries["final_obs"][i], held=True) for i in index.tolist()]
         merged = with_lanes(self.observation_spec, observation, index, finals)
         ended = [dict(final_infos[i] or {}) if over[i] else info for i, info in enumerate(mine)]
         return merged, Infos(ended)

@@ -1,22 +1,15 @@
 """A context that is set on a form reaches the dynamics of the environment inside, or is refused."""
 
+import forms
 import gymnasium
 import numpy as np
 import pytest
 from absent import optional
+from traces import exact
 
 import envoi
 from envoi import ContextError
-from envoi.adapters import (
-    from_gymnasium,
-    load,
-    to_dm_env,
-    to_gymnasium,
-    to_gymnasium_vector,
-    to_pettingzoo,
-    to_pettingzoo_aec,
-    to_tf_agents,
-)
+from envoi.adapters import from_gymnasium, load, to_gymnasium
 
 to_rllib = optional("envoi.adapters", "to_rllib")
 to_sb3 = optional("envoi.adapters", "to_sb3")
@@ -24,7 +17,6 @@ to_sb3 = optional("envoi.adapters", "to_sb3")
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
 HEAVY = {"m": 3.0}
-ACTION = np.array([1.0], np.float32)
 
 SINGLE = {
     "import": lambda: load("gymnasium:Pendulum-v1"),
@@ -53,62 +45,6 @@ def set_through_wrappers(form, context):
     gymnasium.Wrapper(form).set_wrapper_attr("context", context)
 
 
-def play_gymnasium(form):
-    form.reset(seed=3)
-    return [form.step(ACTION)[:2] for _ in range(4)]
-
-
-def play_time_steps(form):
-    form.seed(3)
-    form.reset()
-    return [(step.observation, step.reward) for step in (form.step(ACTION) for _ in range(4))]
-
-
-def play_agent(form):
-    form.reset(seed=3)
-    (agent,) = form.possible_agents
-    return [tuple(values[agent] for values in form.step({agent: ACTION})[:2]) for _ in range(4)]
-
-
-def play_turns(form):
-    form.reset(seed=3)
-    steps = []
-    for _ in range(4):
-        form.step(ACTION)
-        steps.append(form.last()[:2])
-    return steps
-
-
-def rllib_form(env):
-    return to_rllib(env)({})
-
-
-FORMS = {
-    "gymnasium": (to_gymnasium, set_attribute, play_gymnasium),
-    "gymnasium wrapper": (to_gymnasium, set_through_wrappers, play_gymnasium),
-    "dm_env": (to_dm_env, set_attribute, play_time_steps),
-    "pettingzoo": (to_pettingzoo, set_attribute, play_agent),
-    "pettingzoo_aec": (to_pettingzoo_aec, set_attribute, play_turns),
-    "tf_agents": (to_tf_agents, set_attribute, play_time_steps),
-    "rllib": (rllib_form, set_attribute, play_gymnasium),
-}
-
-
-# The gymnasium form of an import is its source, which is not ours.
-PAIRS = [(env, form) for env in SINGLE for form in FORMS if env != "import" or not form.startswith("gymnasium")]
-
-
-def play_vector(form):
-    form.reset(seed=[3, 4])
-    return [form.step(np.array([ACTION, ACTION]))[:2] for _ in range(4)]
-
-
-def play_sb3(form):
-    form.seed(3)
-    form.reset()
-    return [form.step(np.array([ACTION, ACTION]))[:2] for _ in range(4)]
-
-
 def set_in_lanes(form, context):
     form.set_attr("context", context)
 
@@ -118,62 +54,56 @@ def set_each_lane(form, context):
         form.set_attr("context", context, [lane])
 
 
-LANE_FORMS = {
-    "vector": (to_gymnasium_vector, set_in_lanes, play_vector),
-    "vector attribute": (to_gymnasium_vector, set_attribute, play_vector),
-    "sb3": (to_sb3, set_in_lanes, play_sb3),
-    "sb3 by lane": (to_sb3, set_each_lane, play_sb3),
-}
+def form_of(name, core):
+    row = forms.FORMS[name]
+    return row.make(envoi.as_multi(core) if row.kind == "several" else core)
 
 
-def same(one, other):
-    pairs = [pair for steps in zip(one, other, strict=True) for pair in zip(*steps, strict=True)]
-    return all(np.array_equal(*pair) for pair in pairs)
+def play(name, form):
+    row, rng = forms.FORMS[name], np.random.default_rng(0)
+    row.begin(form, 3)
+    return [exact(row.step(form, rng)[:2]) for _ in range(4)]
 
 
-def check(make, to_form, put, play):
+ONE = ("gymnasium", "dm_env", "tf_agents", "rllib", "pettingzoo", "pettingzoo_aec")
+WAYS = [*((name, set_attribute) for name in ONE), ("gymnasium", set_through_wrappers)]
+WAYS_OF_LANES = [
+    *(("vector next step", put) for put in (set_in_lanes, set_attribute)),
+    *(("sb3", put) for put in (set_in_lanes, set_each_lane)),
+]
+CASES = [
+    pytest.param(make, *way, id=f"{env}, {way[0]}, {way[1].__name__}")
+    for makes, ways in ((SINGLE, WAYS), (BATCHES, WAYS_OF_LANES))
+    for env, make in makes.items()
+    for way in ways
+]
+
+
+@pytest.mark.parametrize(("make", "name", "put"), CASES)
+def test_a_context_reaches_the_dynamics(make, name, put):
     plain, changed, heavy = make(), make(), make()
     heavy.context = HEAVY
-    form = to_form(changed)
+    form = form_of(name, changed)
     put(form, HEAVY)
-    trace, expected = play(form), play(to_form(heavy))
-    assert same(trace, expected)
-    assert not same(trace, play(to_form(plain)))
+    trace = play(name, form)
+    assert trace == play(name, form_of(name, heavy))
+    assert trace != play(name, form_of(name, plain))
     for env in (plain, changed, heavy):
         env.close()
 
 
-@pytest.mark.parametrize(("env", "form"), PAIRS)
-def test_a_context_reaches_the_dynamics(env, form):
-    check(SINGLE[env], *FORMS[form])
-
-
-@pytest.mark.parametrize("form", LANE_FORMS)
-@pytest.mark.parametrize("batch", BATCHES)
-def test_a_context_reaches_the_dynamics_of_lanes(batch, form):
-    check(BATCHES[batch], *LANE_FORMS[form])
-
-
-@pytest.mark.parametrize(
-    ("make", "form"),
-    [
-        *((SINGLE[env], FORMS[form]) for env, form in PAIRS),
-        *((make, form) for make in BATCHES.values() for form in LANE_FORMS.values()),
-    ],
-)
-def test_a_misspelt_feature_is_refused(make, form):
-    to_form, put, _ = form
+@pytest.mark.parametrize(("make", "name", "put"), CASES)
+def test_a_misspelt_feature_is_refused(make, name, put):
     env = make()
     with pytest.raises(ContextError, match="mas"):
-        put(to_form(env), {"mas": 3.0})
+        put(form_of(name, env), {"mas": 3.0})
     env.close()
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_an_environment_without_contexts_refuses_them(form):
-    to_form, put, _ = FORMS[form]
+@pytest.mark.parametrize(("name", "put"), WAYS)
+def test_an_environment_without_contexts_refuses_them(name, put):
     with pytest.raises(ContextError, match=r"bind=|no features|no catalogue"):
-        put(to_form(envoi.TimeLimit(load("gymnasium:FrozenLake-v1"), 9)), HEAVY)
+        put(form_of(name, envoi.TimeLimit(load("gymnasium:FrozenLake-v1"), 9)), HEAVY)
 
 
 def test_lanes_have_contexts_and_ids_of_their_own():
