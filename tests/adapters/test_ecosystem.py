@@ -25,7 +25,7 @@ from scripted import TAXI
 
 import envoi
 from envoi import LossyConversion, TimeLimit, models
-from envoi.adapters import TARGETS, convert, from_env, load, losses, to_gymnasium, to_gymnasium_vector
+from envoi.adapters import TARGETS, convert, from_env, load, losses, to_gymnasium_vector
 from envoi.adapters.dm_env import ToDmEnv
 from envoi.adapters.gymnasium import ToGymnasium
 from envoi.adapters.gymnasium.source import bare
@@ -531,23 +531,6 @@ def test_no_suite_is_left_out_of_the_matrix():
 # Those who use the forms.
 
 
-@pytest.mark.parametrize("lanes", [1, 2])
-def test_stable_baselines3_learns_on_forms_of_dm_control(lanes):
-    algorithms = importlib.import_module("stable_baselines3")
-    vectors = importlib.import_module("stable_baselines3.common.vec_env")
-    monitor = importlib.import_module("stable_baselines3.common.monitor")
-    make = lambda: monitor.Monitor(to_gymnasium(load("dm_control:cartpole/swingup", time_limit=0.2)))  # noqa: E731
-    env = vectors.DummyVecEnv([make] * lanes)
-    model = algorithms.PPO("MultiInputPolicy", env, n_steps=32, batch_size=32, n_epochs=1, seed=0, device="cpu")
-    before = [weights.detach().clone() for weights in model.policy.parameters()]
-    model.learn(total_timesteps=2 * 32 * lanes)
-    assert model.num_timesteps == 64 * lanes
-    after = model.policy.parameters()
-    assert any((new != old).any() for new, old in zip(after, before, strict=True))
-    assert [episode["l"] for episode in model.ep_info_buffer] == [20] * (64 // 20 * lanes)  # a step is 0.01 s
-    env.close()
-
-
 @pytest.mark.filterwarnings("ignore:.*Casting:UserWarning")
 @pytest.mark.parametrize("name", ["gymnasium:Pendulum-v1", "envoi:pendulum"])
 def test_a_loop_like_cleanrls_with_gymnasiums_vector_wrappers(name):
@@ -593,19 +576,3 @@ def test_bsuites_loop_and_agent_play_our_forms_of_dm_env(name):
     experiment.run(Agent(env.action_spec()), env, num_episodes=4)
     assert sum(after.last() for _, after, _ in told) == sum(before.first() for before, _, _ in told) == 4
     assert all(isinstance(float(reward), float) for _, _, reward in told)
-
-
-@pytest.mark.parametrize("wrap", ["TimeLimit", "FlattenObservation", "RecordEpisodeStatistics", "OrderEnforcing"])
-def test_gymnasiums_own_wrappers_work_on_a_form(wrap):
-    form = to_gymnasium(load("envoi:gridworld"))
-    kind = getattr(gymnasium.wrappers, wrap)
-    env = kind(form, 7) if wrap == "TimeLimit" else kind(form)
-    observation, _ = env.reset(seed=0)
-    for _ in range(7):
-        assert env.observation_space.contains(observation)
-        observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
-        if terminated or truncated:
-            break
-    if wrap == "TimeLimit":
-        assert terminated or truncated
-    env.close()

@@ -28,7 +28,7 @@ from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiBinary, M
 from envoi.adapters import convert, from_env, losses
 from envoi.adapters.rllib import EnvCreator, WorkerSeeds
 from envoi.adapters.shared.loss import DroppedOptionsWarning
-from envoi.lane_values import lane
+from envoi.lane_values import lane, stack
 from envoi.seeding import lane_seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
@@ -442,8 +442,42 @@ SPACES = {
 }
 
 
-def keys(value):
-    return [*value] if isinstance(value, dict) else None
+def own_spaces(form, agent=None):
+    """The spaces or specs of observations and actions that a form has, of an agent where there are several."""
+    if agent is not None:
+        actions = form.action_spaces if hasattr(form, "action_spaces") else form.action_space
+        return form.observation_spaces[agent], actions[agent]
+    if hasattr(form, "observation_space"):
+        return form.observation_space, form.action_space
+    return form.observation_spec(), form.action_spec()
+
+
+def check(space, value):
+    """Checks that a value lies in a framework's space, or in its specs."""
+    if hasattr(space, "contains"):
+        assert space.contains(value)
+    elif isinstance(space, dict):
+        assert set(space) == set(value)
+        for key in space:
+            check(space[key], value[key])
+    elif hasattr(space, "check_array"):
+        assert space.check_array(np.asarray(value)), (space, value)
+    else:
+        space.validate(value)
+
+
+def draw(space, rng):
+    """A random value of a framework's space; of its specs, the extremes."""
+    if hasattr(space, "sample"):
+        space.seed(int(rng.integers(100)))
+        return space.sample()
+    if isinstance(space, dict):
+        return type(space)((key, draw(part, rng)) for key, part in space.items())
+    last = space.num_values - 1 if type(space).__name__ == "DiscreteArray" else getattr(space, "maximum", 1)
+    low, high = (0 if space.dtype == bool else getattr(space, "minimum", -1)), last
+    if space.dtype.kind == "f":
+        low, high = np.clip(low, -1, 1), np.clip(high, -1, 1)
+    return np.asarray(np.where(rng.integers(2, size=space.shape), low, high).astype(space.dtype))
 
 
 @every_form
@@ -455,81 +489,22 @@ def test_what_a_space_of_the_form_samples_reaches_the_core_within_its_spec(name,
         with pytest.raises(LossyConversion, match="nesting"):
             FORMS[name].make(of_kind(name, Shaped(seen, done)))
         return
-    form = FORMS[name].make(of_kind(name, Shaped(seen, done)))
-    begun, _ = FORMS[name].begin(form, 0)
-    rng = np.random.default_rng(0)
+    form, rng = FORMS[name].make(of_kind(name, Shaped(seen, done))), np.random.default_rng(0)
+    agent = form.possible_agents[0] if FORMS[name].kind == "several" else None
+    is_each = name in ("sb3", "tf_agents batch")  # whose spaces are those of one lane
+    space, actions = own_spaces(form, agent)
+    shown, _ = FORMS[name].begin(form, 0)
     for _ in range(4):
-        if FORMS[name].kind == "several":
-            agent = form.possible_agents[0]
-            space = (form.action_spaces if hasattr(form, "action_spaces") else form.action_space)[agent]
-            space.seed(int(rng.integers(100)))
-            observation_space = form.observation_spaces[agent]
-            begun = begun if name == "pettingzoo_aec" else begun[agent]
-            assert observation_space.contains(begun)
-            assert keys(begun) == keys(seen)
-            action = space.sample()
-            if name == "pettingzoo_aec":
-                form.step(action)
-                begun = form.observe(agent)
-            else:
-                begun = form.step({agent: action})[0]
-        elif name == "sb3":  # whose spaces are those of one lane
-            form.action_space.seed(int(rng.integers(100)))
-            each = [lane(seen, begun, index) for index in range(LANES)]
-            assert all(form.observation_space.contains(tree.map_leaves(np.asarray, one)) for one in each)
-            begun = form.step(np.stack([form.action_space.sample() for _ in range(LANES)]))[0]
-        elif hasattr(form, "action_space"):
-            form.action_space.seed(int(rng.integers(100)))
-            assert form.observation_space.contains(begun)
-            begun = form.step(form.action_space.sample())[0]
-        elif name == "dm_env":
-            action = sampled(form.action_spec(), rng)
-            step = form.step(action)
-            envoi_tree(lambda spec, value: spec.validate(value), form.observation_spec(), step.observation)
-            begun = step.observation
-            assert keys(begun) == keys(seen)
-        else:
-            n = form.batch_size
-            action = sampled(form.action_spec(), rng, n)
-            step = form.step(action)
-            one = step.observation if n is None else lane(seen, step.observation, 0)
-            envoi_tree(lambda spec, value: check(spec, value), form.observation_spec(), one)
-    core = models(form.core if FORMS[name].kind != "several" else form.core.env)[0]
+        shown = shown[agent] if name in ("pettingzoo", "rllib several") else shown
+        for one in [lane(seen, shown, index) for index in range(LANES)] if is_each else [shown]:
+            check(space, tree.map_leaves(np.asarray, one) if is_each else one)
+        if isinstance(seen, dict) and (agent is not None or name == "dm_env"):
+            assert list(shown) == list(seen)
+        action = stack(done, [draw(actions, rng) for _ in range(LANES)]) if is_each else draw(actions, rng)
+        step = form.step({agent: action} if name in ("pettingzoo", "rllib several") else action)
+        shown = form.observe(agent) if step is None else getattr(step, "observation", step[0])
+    core = models(form.core if agent is None else form.core.env)[0]
     assert core.observation is not None
-
-
-def check(spec, value):
-    assert spec.check_array(np.asarray(value)), (spec, value)
-
-
-def envoi_tree(function, spec, value):
-    """Calls a function with each leaf of a framework's specs and its value."""
-    if isinstance(spec, dict):
-        assert set(spec) == set(value)
-        for key in spec:
-            envoi_tree(function, spec[key], value[key])
-    elif isinstance(spec, (list, tuple)):
-        for one, part in zip(spec, value, strict=True):
-            envoi_tree(function, one, part)
-    else:
-        function(spec, value)
-
-
-def sampled(spec, rng, n=None):
-    """A random value of an array spec of dm_env or TF-Agents, the extremes among them."""
-    if isinstance(spec, dict):
-        return type(spec)((key, sampled(part, rng, n)) for key, part in spec.items())
-    shape = spec.shape if n is None else (n, *spec.shape)
-    if spec.dtype == bool:
-        return rng.integers(2, size=shape).astype(bool)
-    if hasattr(spec, "num_values") and type(spec).__name__ == "DiscreteArray":
-        low, high = 0, spec.num_values - 1
-    else:
-        low, high = getattr(spec, "minimum", -1), getattr(spec, "maximum", 1)
-    if spec.dtype.kind == "f":
-        low, high = np.clip(low, -1, 1), np.clip(high, -1, 1)
-    value = np.where(rng.integers(2, size=shape), low, high).astype(spec.dtype)
-    return np.asarray(value)
 
 
 class Noting(Shaped):
