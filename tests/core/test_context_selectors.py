@@ -60,10 +60,6 @@ def ids(selector, n, seed=0):
     return [selector.select(rng)[0] for _ in range(n)]
 
 
-def test_round_robin_starts_over_after_the_last():
-    assert ids(begun(RoundRobin), 7) == ["a", "b", 7, "a", "b", 7, "a"]
-
-
 def test_random_takes_all_alike_and_follows_the_seed():
     drawn = ids(begun(Random), 3000)
     assert drawn == ids(begun(Random), 3000)
@@ -75,13 +71,6 @@ def test_static_stays_at_its_context_or_at_the_first():
     assert ids(begun(Static), 2) == ["a", "a"]
     assert ids(begun(lambda: Static(7)), 2) == [7, 7]
     assert ids(begun(lambda: Static(context_id="b")), 2) == ["b", "b"]
-
-
-def test_deterministic_selectors_use_no_random_numbers():
-    for make in (RoundRobin, Static, lambda: Custom(last_but_one)):
-        rng, untouched = np.random.default_rng(0), np.random.default_rng(0)
-        begun(make).select(rng)
-        assert rng.random() == untouched.random()
 
 
 @every_selector
@@ -132,21 +121,6 @@ def test_copies_and_pickles_go_on_by_themselves(make):
         assert [copy.deepcopy(twin).select(np.random.default_rng(5)) for _ in range(2)] == expected
         twin.select(np.random.default_rng(5))
         assert selector.n_calls == 1
-
-
-def test_a_copy_shares_the_contexts_and_nothing_else():
-    def remember(selector):
-        selector.position.setdefault("seen", []).append(selector.n_calls)
-        return "a"
-
-    selector = begun(lambda: Custom(remember))
-    selector.select(np.random.default_rng(0))
-    twin = copy.deepcopy(selector)
-    assert twin.contexts is selector.contexts
-    twin.select(np.random.default_rng(0))
-    assert (selector.position["seen"], twin.position["seen"]) == ([0], [0, 1])
-    twin.begin({0: {}})
-    assert selector.contexts is CONTEXTS
 
 
 @every_selector
@@ -211,18 +185,6 @@ def test_a_selector_of_ones_own_is_one_function():
 
 
 # Contexts that are sampled during the run.
-
-
-def test_sampled_makes_a_fresh_context_each_time_over_the_defaults():
-    selector = Sampled(SPACE)
-    selector.begin({0: {"mass": 5, "g": 9, "n": 9}}, ContextSpace([*SPACE, UniformFloat("mass", 0, 9)]))
-    rng = np.random.default_rng(0)
-    drawn = [selector.select(rng) for _ in range(20)]
-    assert [key for key, _ in drawn] == list(range(20))
-    assert len({context["g"] for _, context in drawn}) == 20
-    assert all(list(context) == ["mass", "g", "n"] and context["mass"] == 5 for _, context in drawn)
-    same = ContextSpace(SPACE).sample(20, seed=0)
-    assert [{"g": c["g"], "n": c["n"]} for _, c in drawn] == same
 
 
 def test_a_few_sampled_contexts_repeat_whatever_else_is_sampled_in_between():

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envoi import ContextError, Contextual
-from envoi.context import ContextSet, fill, load_contexts, save_contexts
-from envoi.models import Pendulum
+from envoi.context import ContextSet, load_contexts, save_contexts
 
 MASSES = {"a": {"m": 2.0}, 7: {"m": 1.0, "l": 0.5}}
 VALUES = st.integers(-9, 9) | st.floats(allow_nan=False) | st.text(max_size=3) | st.booleans()
@@ -63,26 +61,3 @@ def test_a_set_shows_its_contexts_while_they_are_few():
     assert repr(ContextSet(MASSES)) == f"ContextSet({MASSES!r})"
     assert eval(repr(ContextSet(MASSES))) == ContextSet(MASSES)
     assert repr(ContextSet([{"m": 1.0}] * 20)) == "<ContextSet of 20 contexts: 0, 1, 2, 3, 4, …>"
-
-
-def test_a_contextual_environment_and_its_selectors_take_a_set():
-    held = ContextSet({"a": {"m": 2.0}, 7: {"m": 1.0}})
-    env = Contextual(Pendulum(), held)
-    assert env.contexts == Contextual(Pendulum(), dict(held)).contexts
-    assert [env.reset().info["context_id"] for _ in range(3)] == ["a", 7, "a"]
-    assert fill(held, {"l": 1.0})["a"] == {"l": 1.0, "m": 2.0}
-    assert len(Contextual(Pendulum(), ContextSet({})).contexts) == 1
-
-
-@pytest.mark.parametrize(
-    ("contexts", "message"),
-    [
-        (3, "contexts: expected a mapping of ids to contexts, or a list of contexts, got 3"),
-        ({"a": 3}, r"contexts\['a'\]: expected a mapping of feature names to values, got 3"),
-        ({"a": {1: 2}}, r"contexts\['a'\]: expected names of features as strings, got 1"),
-        ("masses.txt", "masses.txt: expected a file"),
-    ],
-)
-def test_what_is_no_set_is_refused(contexts, message):
-    with pytest.raises(ContextError, match=message):
-        ContextSet(contexts)

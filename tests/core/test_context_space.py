@@ -185,13 +185,6 @@ def test_a_log_uniform_stays_within_its_bounds(low, ratio, seed):
     assert feature.default_value == pytest.approx(low * math.sqrt(ratio))
 
 
-def test_without_new_arguments_samples_are_unchanged():
-    rng, same = np.random.default_rng(7), np.random.default_rng(7)
-    drawn = [f.sample(rng) for f in (UniformFloat("a", 0, 3), UniformInteger("b", 0, 9), Categorical("c", "xyz"))]
-    assert drawn == [same.uniform(0, 3), same.integers(0, 9, endpoint=True), "xyz"[same.integers(3)]]
-    assert NormalFloat("g", 9.8, 0.0).sample(rng) == 9.8
-
-
 @pytest.mark.parametrize(
     ("impossible", "message"),
     [
@@ -263,12 +256,6 @@ def test_defaults_are_inserted_for_all_features_or_for_some():
     assert list(POLE.insert_defaults({"floor": None, "gravity": 1})) == list(DEFAULTS)
     assert POLE.insert_defaults({"poles": 3}, ["length"]) == {"length": 0.5, "poles": 3}
     assert POLE.insert_defaults({"poles": 3}, []) == {"poles": 3}
-
-
-def test_a_subspace_has_its_features_in_the_order_asked_for():
-    part = POLE.subspace(["floor", "length"])
-    assert part.defaults == {"floor": "wood", "length": 0.5}
-    assert list(part.features) == ["floor", "length"]
 
 
 def test_the_spec_keeps_finite_bounds_and_counts_choices():

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import Flock, Walk
+from small_models import Walk
 from traces import exact
 
 import envoi
 from envoi import ContextError, Contextual, TimeLimit, models
 from envoi.errors import near_misses
-from envoi.models import CartPole, Catch, Nim, Pendulum, Pursuit
+from envoi.models import CartPole, Catch, Nim, Pursuit
 
 FEATURES = sorted({name for one in models.NAMES for name in getattr(models.make(one).context_space, "features", ())})
 OPTIONS = ["context", "context_id"]
@@ -52,10 +52,6 @@ def test_a_known_name_misses_none_and_another_case_does(name, change):
     assert near_misses(name, [*FEATURES, *OPTIONS]) == []
     if len(name) >= 2:
         assert name in near_misses(change(name), [*FEATURES, *OPTIONS])
-
-
-def test_names_that_are_no_strings_miss_none():
-    assert near_misses(3, ["gravity"]) == near_misses(("gravity",), ["gravity"]) == []
 
 
 ENVS = {
@@ -235,17 +231,6 @@ def test_a_feature_that_keeps_its_value_leaves_the_context_its_id():
     ]
 
 
-def test_infos_have_a_context_that_was_set_by_values_as_long_as_it_applies():
-    env = Contextual(CartPole(), SET)
-    env.set({"gravity": 2.0})
-    for _ in range(2):
-        assert context_entries(env.reset().info) == {"context_id": None, "context": full(gravity=2.0)}
-    env.set("moon")
-    assert context_entries(env.reset().info) == {"context_id": "moon"}
-    env.set(None)
-    assert context_entries(env.reset().info) == {"context_id": "earth"}
-
-
 def test_infos_have_the_noisy_values_if_an_option_overrides_another_one():
     env = Contextual(CartPole(), SET, add_gaussian_noise_to_context=True)
     assert context_entries(env.reset(seed=0).info) == {"context_id": "earth"}
@@ -343,10 +328,3 @@ def test_an_id_is_always_that_of_the_values_in_force(wishes):
             else:
                 assert "context" not in info
                 assert SET[info["context_id"]]["gravity"] == gravity
-
-
-def test_a_contextual_over_a_plain_model_leaves_the_others_to_the_model():
-    env = Contextual(Flock(), [{"drift": 0.5}], hide_context=True)
-    info = env.reset(options={"drift": 0.75, "at": [2.0, -2.0]}).info
-    assert context_entries(info) == {"context_id": None, "context": {"drift": 0.75}}
-    assert Contextual(Pendulum(), [{"m": 1.0}]).reset(options={"mm": 2.0}).info["context_id"] == 0
