@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,19 @@ from envoi.adapters import FRAMEWORKS, TARGETS, convert
 from envoi.adapters.registry import home
 from envoi.errors import nearest
 from envoi.lane_values import stack
-from envoi.protocol.fast_steps import fast_multi_step
 
 ROUND = 0.15
 """Seconds of CPU time that a form has in each round, about."""
-MOST = 5000
-"""The most actions of a round."""
+FEWEST, MOST = 50, 5000
+"""The fewest and the most actions of a round."""
+_OVER: dict[str, Callable[[Any], Any]] = {
+    "core": lambda step: step.terminated or step.truncated,
+    "gymnasium": lambda step: step[2] or step[3],
+    "dm_env": lambda step: step.last(),
+    "tf_agents": lambda step: step.is_last(),
+    "rllib": lambda step: step[2] or step[3],
+}
+"""The end of an episode in the result of a step, by API; lanes begin their next episode by themselves."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +90,13 @@ def step_times(
     refused: list[StepTime] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of narrowed numbers, which `losses` lists
-        core = make()
-        players = _bases(make)
+        core: Any = make()
+        players = {"core": _core_player(core)}
+        actions = _actions(core, players["core"])
+        source = getattr(core, "source", None)
+        row = None if source is None or core.batch_size is not None else home(source)
+        if row is not None and (row.name in _OVER or isinstance(core, MultiEnv)):
+            players = {f"{row.name}, the source": _player(row.name, make().source), **players}  # pyright: ignore[reportAttributeAccessIssue]
         for name in known:
             show(f"making the form of {name}")
             why = _why_not(core, name)
@@ -93,96 +106,55 @@ def step_times(
                 refused.append(StepTime(name, refused=str(error).splitlines()[0]))
             if why and forms is not None:
                 refused.append(StepTime(name, refused=why))
-        base = next(iter(players.values()))
-        actions = _legal_actions(core) if isinstance(core, MultiEnv) else _actions(core, base)
-        return [*_measured(players, actions, core, rounds, show), *refused]
-
-
-def _measured(
-    players: dict[str, _Player], actions: list[Any], core: Any, rounds: int, show: Callable[[str], None]
-) -> list[StepTime]:
-    found = {name: StepTime(name) for name in players}
-    for number in range(rounds + 1):  # the first warms up
-        for name, player in players.items():
-            show(f"round {number} of {rounds}: {name}")
-            some = actions if player.lanes == 1 else actions[: max(8, len(actions) // player.lanes)]
-            if player.stacks:
-                some = _stacked(core.action_spec, some, player.lanes)
-            player.begin()
-            start = time.thread_time_ns()
-            player.play(some)
-            if number:
-                found[name].ns.append((time.thread_time_ns() - start) / len(some) / player.lanes)
+        found = {name: StepTime(name) for name in players}
+        for number in range(rounds + 1):  # the first warms up
+            for name, player in players.items():
+                show(f"round {number} of {rounds}: {name}")
+                some = actions if player.lanes == 1 else actions[: max(8, len(actions) // player.lanes)]
+                if player.stacks:
+                    some = [stack(core.action_spec, [action] * player.lanes) for action in some]
+                player.begin()
+                start = time.thread_time_ns()
+                player.play(some)
+                if number:
+                    found[name].ns.append((time.thread_time_ns() - start) / len(some) / player.lanes)
     base = next(iter(found.values())).ns
     for result in found.values():
         result.added.extend(own - bare for own, bare in zip(result.ns, base, strict=True))
-    return list(found.values())
+    return [*found.values(), *refused]
 
 
-def _stacked(spec: Any, actions: Sequence[Any], lanes: int) -> list[Any]:
-    """Returns as many actions of all lanes, each made of those of one."""
-    size = len(actions)
-    return [stack(spec, [actions[(7 * row + 13 * lane) % size] for lane in range(lanes)]) for row in range(size)]
+def _why_not(core: Any, name: str) -> str:
+    """Returns why an environment has no row of a form; empty where it may have one."""
+    if name == "pettingzoo_aec":
+        return "its steps are turns, which compare with no other form"
+    if isinstance(core, MultiEnv) != (name == "pettingzoo"):
+        return f"measured for environments of {'several agents' if name == 'pettingzoo' else 'one agent'} only"
+    return ""
 
 
-def _actions(core: Env, base: _Player) -> list[Any]:
-    """Returns random actions, as many as the base takes in about `ROUND` seconds."""
-    core.reset(seed=0)
-    few = [core.sample_action() for _ in range(50)]
-    base.begin()
-    start = time.thread_time()
-    base.play(few)
-    each = max(time.thread_time() - start, 1e-7) / len(few)
-    return few * max(1, min(MOST // len(few), int(ROUND / each / len(few))))
-
-
-def _legal_actions(core: MultiEnv) -> list[Any]:
-    """Returns random actions of a game for about `ROUND` seconds, those of agents that act as their masks allow."""
-    start, rng, spec, found = time.thread_time(), np.random.default_rng(0), core.action_spec, list[Any]()
-    infos = core.reset(seed=0).infos
-    while len(found) < 50 or (len(found) < MOST and time.thread_time() - start < ROUND):
-        acting = core.sample_actions(infos)
-        found.append({agent: envoi.sample(spec[agent], rng) for agent in core.possible_agents} | acting)
-        infos = core.step(acting).infos
-        if not core.agents:
-            infos = core.reset().infos
-    return found
-
-
-_OVER: dict[str, Callable[[Any], Any]] = {
-    "gymnasium": lambda step: step[2] or step[3],
-    "gymnasium_vector": lambda step: False,
-    "dm_env": lambda step: step.last(),
-    "tf_agents": lambda step: step.is_last(),
-    "pettingzoo": lambda step: False,
-    "rllib": lambda step: step[2] or step[3],
-    "sb3": lambda step: False,
-}
-"""By framework. PettingZoo's AEC is left out, whose steps are turns, and RLlib's environments of many lanes or agents,
-on which its own runner spends many times as long."""
-
-
-def _bases(make: Callable[[], Any]) -> dict[str, _Player]:
-    """Returns players of the source that was imported, if there is one, and of the core."""
-    env: Any = make()
-    source = getattr(make(), "source", None)
-    row = None if source is None or getattr(env, "batch_size", None) is not None else home(source)
-    found = {f"{row.name}, the source": _player(row.name, source)} if row and row.name in _OVER else {}
-    begin = lambda: env.reset(seed=0)  # noqa: E731
+def _core_player(env: Any) -> _Player:
     if isinstance(env, MultiEnv):
-        core = _agents_player(env, fast_multi_step(env), lambda: env.acting)
-    elif isinstance(env, BatchEnv):
-        over: Any = None
+        return _agents_player(env, lambda: env.acting)
+    if not isinstance(env, BatchEnv):
+        return _Player(env.step, _OVER["core"], env.reset, partial(env.reset, seed=0))
+    over: Any = None
 
-        def step(action: Any) -> None:
-            nonlocal over
-            result = env.step(action, over)
-            over = result.terminated | result.truncated
+    def step(action: Any) -> None:
+        nonlocal over
+        result = env.step(action, over)
+        over = result.terminated | result.truncated
 
-        core = _Player(step, lambda step: False, env.reset, begin, env.batch_size)
-    else:
-        core = _Player(env.step, lambda step: step.terminated or step.truncated, env.reset, begin)
-    return {**found, "core": core}
+    return _Player(step, lambda step: False, env.reset, partial(env.reset, seed=0), env.batch_size)
+
+
+def _agents_player(env: Any, acting: Callable[[], Any]) -> _Player:
+    return _Player(
+        lambda action: env.step({agent: action[agent] for agent in acting()}),
+        lambda step: not env.agents,
+        env.reset,
+        partial(env.reset, seed=0),
+    )
 
 
 def _players(make: Callable[[], Any], core: Any, name: str, lanes: int) -> dict[str, _Player]:
@@ -198,32 +170,29 @@ def _players(make: Callable[[], Any], core: Any, name: str, lanes: int) -> dict[
 
 def _player(name: str, form: Any, lanes: int = 1, stacks: bool = False) -> _Player:
     if name == "pettingzoo":
-        return _agents_player(form, form.step, lambda: form.agents)
+        return _agents_player(form, lambda: form.agents)
 
     def begin() -> None:
         if name == "sb3":
             form.seed(0)
         form.reset(**({"seed": 0} if "gymnasium" in name or name == "rllib" else {}))
 
-    over = _OVER[name] if lanes == 1 else _OVER["gymnasium_vector"]  # lanes restart themselves
+    over = _OVER[name] if lanes == 1 and not stacks else lambda step: False
     return _Player(form.step, over, form.reset, begin, lanes, stacks)
 
 
-def _agents_player(env: Any, step: Callable[[Any], Any], acting: Callable[[], Any]) -> _Player:
-    return _Player(
-        lambda action: step({agent: action[agent] for agent in acting()}),
-        lambda step: not env.agents,
-        env.reset,
-        lambda: env.reset(seed=0),
-    )
-
-
-def _why_not(core: Any, name: str) -> str:
-    """Returns why an environment has no row of a form; empty where it has one."""
-    if name not in _OVER:
-        return "its steps are turns, which compare with no other form"
-    if isinstance(core, MultiEnv) and name != "pettingzoo":
-        return "measured for environments of one agent only"
-    if not isinstance(core, MultiEnv) and name == "pettingzoo":
-        return "for environments of several agents"
-    return "not measured for batches" if name == "rllib" and isinstance(core, BatchEnv) else ""
+def _actions(core: Any, player: _Player) -> list[Any]:
+    """Returns random actions for about `ROUND` seconds; those of agents that act in a game are legal."""
+    start, rng, found = time.thread_time(), np.random.default_rng(0), list[Any]()
+    last = player.begin()
+    while len(found) < FEWEST or (len(found) < MOST and time.thread_time() - start < ROUND):
+        if isinstance(core, MultiEnv):  # of all agents, as forms may ask those that wait for one too
+            action = {agent: envoi.sample(core.action_spec[agent], rng) for agent in core.possible_agents}
+            action |= core.sample_actions(last.infos)
+        else:
+            action = core.sample_action()
+        found.append(action)
+        last = player.step(action)
+        if player.over(last):
+            last = player.reset()
+    return found

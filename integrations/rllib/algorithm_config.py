@@ -20,7 +20,6 @@ try:
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
-    from .callbacks import RETURNS
     from .configuration import (
         add_callbacks,
         describe_fitting,
@@ -36,7 +35,7 @@ try:
 except ImportError as error:
     raise missing_rllib(error) from error
 
-__all__ = ["RETURNS", "configure", "load_algorithm"]
+__all__ = ["configure", "load_algorithm"]
 
 
 def load_algorithm(algo: str) -> type[RLlibAlgorithm]:
@@ -100,9 +99,8 @@ def configure(
             of a batch.
         num_env_runners: Likewise, the processes that step envs; 0 steps them where the algorithm runs.
         seed: Likewise, fixes the initial weights, the exploration and the envs.
+        training: Likewise, further settings for `AlgorithmConfig.training`, over the defaults of `ALGORITHMS`.
         failure: A file that the env writes its error to; None for no such file.
-        training: Without a config of the user's, further settings for `AlgorithmConfig.training`, which override the
-            defaults of `ALGORITHMS`.
         policies: The policies of several agents, see `envoi.integrations.rllib.multi_agent.grouping.group_agents`.
         runner: The env runner, RLlib's own or one that is quicker; see
             `envoi.integrations.rllib.batched_runner.use_runner`.

@@ -81,28 +81,27 @@ FROM_PYTHON: Mapping[str, frozenset[str]] = MappingProxyType(
 """Actions of the algorithms that `configure` takes as a config of the user's: of recorded data, or by a model."""
 ACTIONS: Mapping[str, frozenset[str]] = {name: known.actions for name, known in ALGORITHMS.items()} | FROM_PYTHON
 """Class names of the action spaces that an algorithm can choose from, by the name of its class."""
-_KIN = {
-    "PPO": ("A2C", "A3C", "PG", "TRPO", "ARS", "ES"),
-    "SAC": ("DDPG", "TD3"),
-    "DQN": ("DDQN", "Rainbow", "R2D2", "QRDQN"),
-}
+_KIN = (
+    dict.fromkeys(("a2c", "a3c", "pg", "trpo", "ars", "es"), "PPO")
+    | dict.fromkeys(("ddpg", "td3"), "SAC")
+    | dict.fromkeys(("ddqn", "rainbow", "r2d2", "qrdqn"), "DQN")
+)
 """The algorithm to take in place of others, which earlier versions of RLlib or other libraries have."""
 
 
 def find(name: str) -> Algorithm:
     """Returns the algorithm called `name`, in any case."""
-    for known, algorithm in ALGORITHMS.items():
-        if known.lower() == name.lower():
-            return algorithm
+    lower = {known.lower(): known for known in (*ALGORITHMS, *FROM_PYTHON)}
+    known = lower.get(name.lower())
+    if known in ALGORITHMS:
+        return ALGORITHMS[known]
     listing = ", ".join(ALGORITHMS)
-    other = next((one for one in FROM_PYTHON if one.lower() == name.lower()), None)
-    if other is not None:
+    if known is not None:
         raise UnknownName(
-            f"{other} is trained from Python, by envoi.integrations.rllib.configure({other}Config(), env); there are "
+            f"{known} is trained from Python, by envoi.integrations.rllib.configure({known}Config(), env); there are "
             f"here: {listing}"
         )
-    kin = next((known for known, others in _KIN.items() if name.lower() in map(str.lower, others)), None)
-    near = nearest(name, ALGORITHMS) if kin is None else f"did you mean {kin!r}?"
+    near = f"did you mean {_KIN[name.lower()]!r}?" if name.lower() in _KIN else nearest(name, ALGORITHMS)
     suggestion = f"{near} There are: " if near.endswith("?") else "there are: "
     raise UnknownName(f"no algorithm is called {name!r}; {suggestion}{listing}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickletools
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,21 +31,15 @@ def reading(path: Path, advice: str = ADVICE) -> Iterator[None]:
 
 
 @contextmanager
-def writing(
-    path: Path, advice: str = "make room, then continue from the last checkpoint by --resume"
-) -> Iterator[None]:
+def writing(path: Path, advice: str = MAKE_ROOM) -> Iterator[None]:
     """Turns an OSError raised inside, such as that of a full disk, into an `envoi.EnvoiError` that names the file."""
     try:
         yield
     except OSError as error:
-        file = error.filename2 or error.filename or _newest(path)
+        files = [found for found in path.rglob("*") if found.is_file()] if path.is_dir() else []
+        newest = max(files, key=lambda file: file.stat().st_mtime_ns, default=path)
+        file = error.filename2 or error.filename or newest
         raise envoi.EnvoiError(f"{file} cannot be written: {error.strerror or error}; {advice}") from error
-
-
-def _newest(path: Path) -> Path:
-    """Returns the file in a folder that was changed last; the path itself if there is none."""
-    files = [found for found in path.rglob("*") if found.is_file()] if path.is_dir() else []
-    return max(files, key=lambda file: file.stat().st_mtime_ns, default=path)
 
 
 def _unread(path: Path, error: Exception) -> str:
@@ -57,18 +52,16 @@ def damaged(path: Path) -> str | None:
     """Finds a file that is empty, cut off or not in the format of its suffix, without unpickling any."""
     files = sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]
     for file in files:
-        kind = file.suffix
-        if kind not in (".pkl", ".json"):
+        if file.suffix not in (".pkl", ".json"):
             continue
         try:
             if file.stat().st_size == 0:
                 return f"{file} is damaged: it is empty"
-            if kind == ".json":
+            if file.suffix == ".json":
                 json.loads(file.read_text(encoding="utf-8"))
-                continue
-            with file.open("rb") as stream:
-                for _ in pickletools.genops(stream):
-                    pass
+            else:
+                with file.open("rb") as stream:
+                    deque(pickletools.genops(stream), maxlen=0)
         except OSError as error:
             return _unread(file, error)
         except Exception as error:

@@ -13,7 +13,6 @@ import pickle
 import random
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Number
@@ -41,15 +40,9 @@ HASH_SEED = "PYTHONHASHSEED"
 FILE = "exact_state.pkl"
 """The file of a checkpoint that holds its exact state, or the reason why it has none."""
 SAMPLING = (
-    "num_env_steps_sampled_lifetime",
-    "_cached_to_module",
-    "_done_episodes_for_metrics",
-    "_needs_initial_reset",
-    "_ongoing_episodes",
-    "_ongoing_episodes_for_metrics",
-    "_shared_data",
-    "_weights_seq_no",
-)
+    "num_env_steps_sampled_lifetime", "_cached_to_module", "_done_episodes_for_metrics", "_needs_initial_reset",
+    "_ongoing_episodes", "_ongoing_episodes_for_metrics", "_shared_data", "_weights_seq_no",
+)  # fmt: skip
 """Attributes of RLlib's env runners that change while they sample; runners with more list them in `sampling_state`."""
 _UNORDERED = (
     f"RLlib goes through agents in the order of sets, which differs between processes; set {HASH_SEED}=0 in the "
@@ -130,7 +123,7 @@ def _algorithm_state(algorithm: Any) -> dict[str, Any] | str:
     """Returns what RLlib's checkpoint of an algorithm leaves out, or the reason why it cannot be had."""
     runners: dict[str, dict[int, RunnerState]] = {}
     weights: dict[bytes, bytes] = {}
-    for name, group in _groups(algorithm):
+    for name, group in _groups(algorithm).items():
         runners[name] = {}
         for state in group.foreach_env_runner(runner_state):
             if state.refusal:
@@ -151,7 +144,7 @@ def _set_algorithm_state(algorithm: Any, held: dict[str, Any]) -> str:
     ids = [result.actor_id for result in learners]
     if len(ids) != len(held["learners"]):
         return f"it has {len(held['learners'])} learners, and there are {len(ids)} now"
-    groups = dict(_groups(algorithm))
+    groups = _groups(algorithm)
     for name, states in held["runners"].items():
         present = set(groups[name].foreach_env_runner(_index)) if name in groups else set()
         if present != set(states):
@@ -172,12 +165,10 @@ def _set_algorithm_state(algorithm: Any, held: dict[str, Any]) -> str:
     return ""
 
 
-def _groups(algorithm: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the groups of env runners that an algorithm has, by name."""
-    for name in ("env_runner_group", "eval_env_runner_group"):
-        group = getattr(algorithm, name)
-        if group is not None:
-            yield name, group
+def _groups(algorithm: Any) -> dict[str, Any]:
+    """Returns the groups of env runners that an algorithm has, by name."""
+    groups = {"env_runner_group": algorithm.env_runner_group, "eval_env_runner_group": algorithm.eval_env_runner_group}
+    return {name: group for name, group in groups.items() if group is not None}
 
 
 def _index(worker: Any) -> int:
@@ -241,13 +232,9 @@ def layers_of(env: Any) -> list[Any]:
     return [*found, *makers, *(layer for lane in lanes for layer in layers_of(lane))]
 
 
-Adapted = dict[str, dict[Any, Any]]
-"""Numbers and tensors by attribute and module id."""
-
-
-def learner_state(learner: Any) -> tuple[Adapted, tuple[Any, ...]]:
-    """Returns what a learner has adapted, and the random streams."""
-    adapted: Adapted = {}
+def learner_state(learner: Any) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """Returns the numbers and tensors that a learner has adapted, by attribute and module, and the random streams."""
+    adapted: dict[str, dict[Any, Any]] = {}
     for name, values in vars(learner).items():
         if isinstance(values, defaultdict):
             adapted[name] = own = {}
@@ -260,7 +247,7 @@ def learner_state(learner: Any) -> tuple[Adapted, tuple[Any, ...]]:
     return adapted, random_streams()
 
 
-def set_learner_state(learner: Any, state: tuple[Adapted, tuple[Any, ...]]) -> None:
+def set_learner_state(learner: Any, state: tuple[dict[str, Any], tuple[Any, ...]]) -> None:
     """Sets a learner to what `learner_state` returned."""
     adapted, streams = state
     for name, values in adapted.items():

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Self
@@ -19,9 +19,6 @@ class Interruption:
     While a job starts, Ctrl-C raises KeyboardInterrupt, as usual. Libraries that are being imported or are starting
     processes may swallow that, so it is recorded too, and `check` raises it again. While a job trains, the first
     Ctrl-C only sets `asked`, which the training loop polls; the second raises.
-
-    Attributes:
-        asked: True once Ctrl-C was pressed.
     """
 
     def __init__(self) -> None:
@@ -91,6 +88,11 @@ def redirected(path: Path) -> Iterator[None]:
         for descriptor, copy in kept:
             os.dup2(copy, descriptor)
             os.close(copy)
+
+
+def one_thread() -> AbstractContextManager[None]:
+    """Lets torch, which must not be imported yet, use one thread: small networks are nine times slower with more."""
+    return variables_set({}, {"OMP_NUM_THREADS": "1"})
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
-import uuid
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from envoi.atomic_write import write_atomically
 
 Rows = Sequence[Mapping[str, str]]
 COLOURS = ("#2c6fbb", "#d1495b", "#3a9d6e", "#e09f3e", "#7b5ea7", "#4f8a8b", "#a0522d", "#666666")
@@ -60,12 +62,9 @@ def plot_learning_curve(rows: Rows, path: Path, title: str, goal: float | None =
         for trial, own in trials.items():
             axes.plot(*_series(own, name), color=colours[trial], linewidth=1.2, marker="." if len(own) == 1 else None)
         _style(axes, small=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        figure.savefig(temporary, format="png")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    picture = BytesIO()
+    figure.savefig(picture, format="png")
+    write_atomically(path, picture.getvalue())
 
 
 def _colours(trials: Mapping[str, Rows]) -> dict[str, str]:

@@ -26,8 +26,11 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from platform import python_version
 from typing import TYPE_CHECKING, Any, Self
 
 import envoi
@@ -178,21 +181,13 @@ class RunFolder:
                 f"{self.path} holds no checkpoint yet; continue with `envoi train --resume --out {self.path}`"
             )
 
-    def start(self, settings: Settings, versions: Mapping[str, str]) -> None:
-        """Makes the folder, locks it and writes `config.yaml`.
-
-        Args:
-            settings: The settings of the job.
-            versions: Versions by package.
-
-        Raises:
-            envoi.EnvoiError: As `refuse_if_taken`.
-        """
+    def start(self, settings: Settings) -> None:
+        """Makes the folder, locks it and writes `config.yaml`; raises an `envoi.EnvoiError` if it is taken."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.claim()
             self.refuse_if_taken()
-            self.write_settings(settings, versions)
+            self.write_settings(settings)
         except OSError as error:
             raise envoi.EnvoiError(f"cannot write to {self.path}: {error.strerror or error}") from error
 
@@ -242,16 +237,15 @@ class RunFolder:
             return True
         return False
 
-    def write_settings(self, settings: Settings, versions: Mapping[str, str]) -> None:
-        """Writes `config.yaml`.
-
-        Args:
-            settings: The settings of the job.
-            versions: Versions by package.
-        """
+    def write_settings(self, settings: Settings) -> None:
+        """Writes `config.yaml`, with the versions of packages."""
         import yaml
 
-        values = settings.to_dict() | {"versions": dict(versions)}
+        versions = {"python": python_version()}
+        for package in ("envoi", "gymnasium", "ray", "torch"):
+            with suppress(PackageNotFoundError):
+                versions[package] = version(package)
+        values = settings.to_dict() | {"versions": versions}  # last, because `read_settings` looks for it
         write_atomically(self.config, yaml.safe_dump(values, sort_keys=False))
 
     def read_settings(self) -> Settings:

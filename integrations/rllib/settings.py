@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from importlib.util import find_spec
 from inspect import isfunction, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import envoi
 from envoi.errors import UnknownName, near_misses, nearest
@@ -56,15 +57,9 @@ RESERVED = {
 _SHORT = {"model": "model_config", "lambda": "lambda_", "input": "input_"}
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
 _REALS = {"gpus": 0, "stop_minutes": 1e-9, "stop_return": float("-inf")}
-_WHOLES = {
-    "samples": 1,
-    "num_env_runners": 0,
-    "num_envs_per_runner": 1,
-    "seed": 0,
-    "num_learners": 0,
-    "evaluate_every": 1,
-    "stop_steps": 1,
-}
+_WHOLES = dict.fromkeys(("samples", "num_envs_per_runner", "evaluate_every", "stop_steps"), 1) | dict.fromkeys(
+    ("num_env_runners", "num_learners", "seed"), 0
+)
 """The least values of the settings that are numbers."""
 
 
@@ -83,8 +78,8 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The settings of a training job.
+class Settings(EnvOptions):
+    """The settings of a training job, and the options of its env, which are described in `EnvOptions`.
 
     Args:
         env: Name of the env, as in `envoi.adapters.load`.
@@ -100,12 +95,6 @@ class Settings:
         stop_minutes: Stop the job after this many minutes; resuming gives it the same time again.
         address: Address of a Ray cluster, such as "auto"; its nodes must share the output folder. None or "local"
             starts a Ray of this job's own on this machine.
-        action_masks: See `EnvOptions`.
-        vectorize: See `EnvOptions`.
-        check_specs: See `EnvOptions`.
-        on_env_error: See `EnvOptions`.
-        max_env_restarts: See `EnvOptions`.
-        step_timeout: See `EnvOptions`.
         policies: The policies of several agents: "shared", "per-agent", "by-prefix" or "self-play", or the agents of
             each policy; None chooses by the agents' spaces and names.
         exact: Make checkpoints from which a resumed job continues bit for bit as if it had not stopped; see
@@ -137,12 +126,6 @@ class Settings:
     stop_steps: int | None = None
     stop_minutes: float | None = None
     address: str | None = None
-    action_masks: bool | Literal["auto"] = "auto"
-    vectorize: bool | Literal["auto"] = "auto"
-    check_specs: bool | Literal["sample"] = "sample"
-    on_env_error: Literal["stop", "restart"] = "stop"
-    max_env_restarts: int = 3
-    step_timeout: float = 60.0
     policies: str | Mapping[str, Sequence[str]] | None = None
     exact: bool = False
     runner: Runner = "auto"
@@ -164,7 +147,7 @@ class Settings:
         if self.stop_return is None and self.stop_steps is None and self.stop_minutes is None:
             self._replace(stop_steps=DEFAULT_STOP_STEPS)
         self._check_numbers()
-        EnvOptions.of(self)
+        super().__post_init__()
         if self.exact:
             check_exact(self.algo)
         if self.module is not None:
@@ -232,14 +215,9 @@ class Settings:
     @property
     def goal(self) -> str:
         """The stops of the job, in words."""
-        goals = []
-        if self.stop_return is not None:
-            goals.append(f"mean return {self.stop_return:g}")
-        if self.stop_steps is not None:
-            goals.append(f"{self.stop_steps:,} env steps")
-        if self.stop_minutes is not None:
-            goals.append(f"{self.stop_minutes:g} min")
-        return " or ".join(goals)
+        texts = {"stop_return": "mean return {:g}", "stop_steps": "{:,} env steps", "stop_minutes": "{:g} min"}
+        stops = {text: getattr(self, name) for name, text in texts.items()}
+        return " or ".join(text.format(stop) for text, stop in stops.items() if stop is not None)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the settings as plain values that YAML can hold, RLlib's beside envoi's, and the trials."""
@@ -288,13 +266,18 @@ class Settings:
 def split_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments of `Settings` from options and settings of RLlib beside one another."""
     known = {one.name for one in fields(Settings)} - {"set", "trials"}
-    options = {str(name).replace("-", "_"): value for name, value in values.items()}
-    settings = {name: value for name, value in options.items() if name in known}
-    rest = {name: value for name, value in options.items() if name not in {*known, "set", "trials", "versions"}}
+    settings: dict[str, Any] = {}
+    of_rllib = {**(values.get("set") or {})}
+    for name, value in values.items():
+        option = str(name).replace("-", "_")
+        if option in known:
+            settings[option] = value
+        elif option not in ("set", "trials", "versions"):
+            of_rllib[option] = value
     if "track" in settings:
         track = settings["track"]
         settings["track"] = (track,) if isinstance(track, str) else tuple(track or ())
-    return settings | {"set": {**(values.get("set") or {}), **rest}}
+    return settings | {"set": of_rllib}
 
 
 def _upgrade(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -335,15 +318,13 @@ def _check_known(kind: str, name: str, known: Collection[str]) -> None:
 
 def _check_reference(reference: str) -> None:
     """Checks that `python:module:Class` names a module that can be found, without importing it."""
-    scheme, _, rest = reference.partition(":")
-    name, _, attribute = rest.partition(":")
+    scheme, name, attribute, *_ = (*reference.split(":", 2), "", "")
     if scheme != "python" or not name or not attribute:
         raise envoi.EnvoiError(f"--module takes python:module:Class, such as python:nets:MyModule; got {reference!r}")
-    try:
-        found = find_spec(name) is not None
-    except (ImportError, ValueError):  # of a parent package
-        found = False
-    if not found:
+    found = None
+    with suppress(ImportError, ValueError):  # of a parent package
+        found = find_spec(name)
+    if found is None:
         raise envoi.EnvoiError(f"--module {reference}: no module is called {name!r}; is it in this folder?")
 
 

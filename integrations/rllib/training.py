@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from platform import python_version
-from typing import Any, Self
+from typing import Any
 
 import envoi
 
 from ..errors import describe
 from .algorithms import check_actions
 from .damaged_files import ADVICE, damaged
-from .job_process import Interruption, redirected, variables_set
+from .job_process import Interruption, one_thread, redirected
 from .multi_agent.grouping import Grouping, group_spaces
 from .run_folder import Observer, RunFolder, TrialState, best_trial
 from .settings import TRACKERS, Settings, apply_overrides
@@ -80,8 +78,9 @@ class Job:
         folder = RunFolder(out)
         folder.refuse_if_taken()
         grouping = _check(settings)
-        folder.start(settings, _versions())
-        return cls(folder, settings, folder.read_state(settings), _described(grouping), grouping)
+        folder.start(settings)
+        notes = () if grouping is None else (str(grouping),)
+        return cls(folder, settings, folder.read_state(settings), notes, grouping)
 
     @classmethod
     def existing(cls, out: str | Path, changes: Mapping[str, Any]) -> Job:
@@ -111,10 +110,11 @@ class Job:
         notes = _step_back(folder, states, earlier)
         grouping = _check(settings)
         folder.rewind_progress(states)
-        folder.write_settings(settings, _versions())
+        folder.write_settings(settings)
         if notes:
             folder.write_state(states, earlier)
-        return cls(folder, settings, states, (*notes, *_described(grouping)), grouping)
+        notes += [] if grouping is None else [str(grouping)]
+        return cls(folder, settings, states, tuple(notes), grouping)
 
     def run(self, *, observe: Observer | None = None, quiet: bool = False) -> Outcome:
         """Trains until a goal is reached or Ctrl-C is pressed, which lets the iteration end and saves.
@@ -126,18 +126,15 @@ class Job:
             observe: Called after each iteration of each trial.
             quiet: Write stdout and stderr of this process to `train.log` meanwhile.
 
-        Returns:
-            The outcome.
-
         Raises:
             envoi.EnvoiError: The env failed while training, or all trials did; the last checkpoint stays.
         """
         self.folder.failure.unlink(missing_ok=True)
+        self.folder.ending.unlink(missing_ok=True)
         with (
-            # Small networks are about nine times slower with a thread for each core. Before torch is imported.
-            variables_set({}, {"OMP_NUM_THREADS": "1"}),
+            one_thread(),
             self.folder,
-            _Ending(self.folder, self.settings) as ending,
+            _record_ending(self.folder, self.settings) as ending,
             Interruption() as interruption,
             redirected(self.folder.log) if quiet else nullcontext(),
         ):
@@ -145,49 +142,54 @@ class Job:
 
             interruption.check()
             self.folder.drop_sessions(self.states)
-            saved, interrupted, failures = run(
-                self.settings,
-                self.folder,
-                self.states,
-                observe,
-                interruption,
-                log_to_driver=quiet,
-                measured=() if self.grouping is None else self.grouping.measured,
-            )
+            saved, failures = run(self, observe, interruption, log_to_driver=quiet)
             self.folder.drop_sessions(saved)
             best = best_trial(saved)
-            if interrupted:
+            if interruption.asked:
                 ending.state = "interrupted"
             elif best is None:
                 ending.state, ending.message = "failed", "time ran out before the first iteration ended"
-        return Outcome(self.folder, self.settings, saved, best, interrupted, (*self.notes, *failures, *ending.notes))
+        notes = (*self.notes, *failures, *ending.notes)
+        return Outcome(self.folder, self.settings, saved, best, interruption.asked, notes)
 
 
+@dataclass
 class _Ending:
+    """How a job ended, and what its learning curve lacks."""
+
+    state: str = "done"
+    message: str = ""
+    notes: Sequence[str] = ()
+
+
+@contextmanager
+def _record_ending(folder: RunFolder, settings: Settings) -> Iterator[_Ending]:
     """Writes how a job ended, and plots its learning curve, whether it is done, interrupted or failed."""
+    ending = _Ending()
+    try:
+        yield ending
+    except BaseException as error:
+        is_interruption = isinstance(error, KeyboardInterrupt)
+        ending = _Ending("interrupted") if is_interruption else _Ending("failed", describe(error))
+        with suppress(Exception):  # the error of the job is the one to show
+            _write_ending(folder, settings, ending)
+        raise
+    _write_ending(folder, settings, ending)
 
-    def __init__(self, folder: RunFolder, settings: Settings) -> None:
-        self._folder, self._settings = folder, settings
-        self.state, self.message = "done", ""
-        self.notes: list[str] = []
 
-    def __enter__(self) -> Self:
-        self._folder.ending.unlink(missing_ok=True)
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, KeyboardInterrupt):
-            self.state = "interrupted"
-        elif error is not None:
-            self.state, self.message = "failed", describe(error)
-        try:
-            self._folder.write_ending(self.state, self.message)
-            self.notes = _plot(self._folder, self._settings, self.state, self.message)
-        except Exception as problem:
-            if error is None:
-                raise
-            # The error of the job is the one to show.
-            self.notes = [f"{self._folder.curve.name} was not plotted: {problem}"]
+def _write_ending(folder: RunFolder, settings: Settings, ending: _Ending) -> None:
+    folder.write_ending(ending.state, ending.message)
+    rows = folder.read_progress()
+    if not rows:
+        return
+    try:
+        from .learning_curve import plot_learning_curve
+    except ImportError:
+        ending.notes = [f"{folder.curve.name} was not plotted: pip install 'envoi[plots]'"]
+        return
+    title = f"{settings.algo} on {settings.env}"
+    text = "" if ending.state == "done" else f"{ending.state}: {ending.message}".rstrip(": ")
+    plot_learning_curve(rows, folder.curve, title, settings.stop_return, ending=text)
 
 
 def train(settings: Settings, out: str | Path, *, observe: Observer | None = None) -> Outcome:
@@ -197,9 +199,6 @@ def train(settings: Settings, out: str | Path, *, observe: Observer | None = Non
         settings: The settings of the job.
         out: The output folder.
         observe: Called after each iteration of each trial.
-
-    Returns:
-        The outcome.
 
     Raises:
         envoi.EnvoiError: As `Job.new` and `Job.run`.
@@ -214,9 +213,6 @@ def resume(out: str | Path, *, observe: Observer | None = None, **changes: Any) 
         out: The output folder of the job.
         observe: Called after each iteration of each trial.
         **changes: Settings that change, see `Settings.resumed`.
-
-    Returns:
-        The outcome.
 
     Raises:
         envoi.EnvoiError: As `Job.existing` and `Job.run`.
@@ -233,17 +229,12 @@ def _step_back(folder: RunFolder, states: dict[int, TrialState], earlier: dict[i
         found = damaged(folder.path / state.checkpoint)
         if found is None:
             continue
-        before = earlier.pop(index, None)
-        if before is None or before.checkpoint is None or damaged(folder.path / before.checkpoint) is not None:
+        before = earlier.pop(index, TrialState())
+        if before.checkpoint is None or damaged(folder.path / before.checkpoint) is not None:
             raise envoi.EnvoiError(f"{found}, and there is no undamaged checkpoint before it; {ADVICE}")
         states[index] = before
         notes.append(f"{found}; continuing from the checkpoint before it, at {before.env_steps:,} env steps")
     return notes
-
-
-def _described(grouping: Grouping | None) -> tuple[str, ...]:
-    """Returns the note on the policies of several agents."""
-    return () if grouping is None else (str(grouping),)
 
 
 def _check(settings: Settings) -> Grouping | None:
@@ -252,8 +243,7 @@ def _check(settings: Settings) -> Grouping | None:
         if find_spec(package) is None:
             raise envoi.MissingBackend(f"{package} is not installed; pip install 'envoi[rllib]'")
     if settings.set:
-        # Small networks are about nine times slower with a thread for each core; before RLlib imports torch.
-        with variables_set({}, {"OMP_NUM_THREADS": "1"}):
+        with one_thread():
             _check_set(settings)
     for name in settings.track:
         if find_spec(TRACKERS[name]) is None:
@@ -283,32 +273,3 @@ def _check_set(settings: Settings) -> None:
     for trial in settings.trials:
         own = config.copy(copy_frozen=False)
         apply_overrides(own, trial.overrides, settings.algo, own_module=settings.module is not None, others=options)
-
-
-def _plot(folder: RunFolder, settings: Settings, state: str, message: str) -> list[str]:
-    rows = folder.read_progress()
-    if not rows:
-        return []
-    try:
-        from .learning_curve import plot_learning_curve
-    except ImportError:
-        return [f"{folder.curve.name} was not plotted: pip install 'envoi[plots]'"]
-    title = f"{settings.algo} on {settings.env}"
-    plot_learning_curve(
-        rows,
-        folder.curve,
-        title,
-        settings.stop_return,
-        ending="" if state == "done" else f"{state}: {message}".rstrip(": "),
-    )
-    return []
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": python_version()}
-    for package in ("envoi", "gymnasium", "ray", "torch"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions

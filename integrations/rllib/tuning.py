@@ -11,10 +11,10 @@ import os
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
-from functools import wraps
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +33,8 @@ from .settings import DEFAULT_STOP_STEPS, TRACKERS, Settings, Trial, apply_overr
 
 if TYPE_CHECKING:
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
+    from .training import Job
 
 try:
     import ray
@@ -65,24 +67,20 @@ _HOOKS = ("setup", "log_trial_start", "log_trial_result", "log_trial_save", "log
 
 
 def run(
-    settings: Settings,
-    folder: RunFolder,
-    states: Mapping[int, TrialState],
-    observe: Observer | None,
-    interruption: Interruption,
-    *,
-    log_to_driver: bool,
-    measured: Sequence[str] = (),
-) -> tuple[dict[int, TrialState], bool, list[str]]:
-    """Runs the trials that have not reached their goal."""
+    job: Job, observe: Observer | None, interruption: Interruption, *, log_to_driver: bool
+) -> tuple[dict[int, TrialState], list[str]]:
+    """Runs the trials that have not reached their goal; returns where they are now, and what has failed."""
+    settings, folder, states = job.settings, job.folder, job.states
     todo = [trial for trial in settings.trials if states[trial.index].reached is None]
     overrides = {trial.seed: states[trial.index].overrides or trial.overrides for trial in todo}
-    space = param_space(_shared_config(settings, folder, states, todo), settings, overrides)
+    space = param_space(_shared_config(job, todo), settings, overrides)
     untracked: dict[str, str] = {}
-    recorder = Recorder(settings, folder, states, observe, interruption, measured)
+    recorder = Recorder(job, observe, interruption)
     defaults = {"RAY_USAGE_STATS_ENABLED": "0", **({HASH_SEED: "0"} if settings.exact else {})}
     with variables_set(_TUNE_VARIABLES, defaults), _ray(settings, interruption, log_to_driver):
-        _check_gpus(settings)
+        held = float(ray.cluster_resources().get("GPU", 0))
+        if settings.gpus > held:  # the job would wait for ever
+            raise envoi.EnvoiError(f"--gpus: a trial asks for {settings.gpus:g}, and Ray found {held:g} here")
         tuner = tune.Tuner(
             load_algorithm(settings.algo),
             param_space=space,
@@ -116,13 +114,12 @@ def run(
     failed = list(recorder.failures.values())
     if failed and len(failed) == len(todo):
         raise envoi.EnvoiError(f"{failed[0]}; the full report is in {folder.log}")
-    return recorder.saved, interruption.asked, [*failed, *untracked.values()]
+    return recorder.saved, [*failed, *untracked.values()]
 
 
-def _shared_config(
-    settings: Settings, folder: RunFolder, states: Mapping[int, TrialState], todo: list[Trial]
-) -> AlgorithmConfig:
+def _shared_config(job: Job, todo: list[Trial]) -> AlgorithmConfig:
     """Returns the config that all trials have in common, without what `settings.set` gives."""
+    settings, folder = job.settings, job.folder
     options = asdict(EnvOptions.of(settings))
     if settings.module is not None and options["action_masks"] == "auto":
         options["action_masks"] = False  # a module of the user's own sees masks if they ask for these
@@ -139,34 +136,31 @@ def _shared_config(
         runner=settings.runner,
         module=None if settings.module is None else load_module(settings.module),
     )
-    _apply_options(config, settings)
-    held = {trial.seed: states[trial.index].checkpoint for trial in todo}
+    gpus = settings.gpus / max(1, settings.num_learners)
+    config.learners(num_learners=settings.num_learners, num_gpus_per_learner=gpus)
+    if settings.evaluate_every is not None:
+        _set_evaluation(config, settings.evaluate_every)
+    held = {trial.seed: job.states[trial.index].checkpoint for trial in todo}
     checkpoints = {seed: folder.path.resolve() / path for seed, path in held.items() if path}
-    restore = _Restore(checkpoints, folder.failure.resolve())
+    restore = partial(_load_checkpoint, checkpoints, folder.failure.resolve())
     if settings.scheduler == "pbt":
-        rates = KeepRates()
-        config.callbacks(on_algorithm_init=[rates.note, restore], on_checkpoint_loaded=rates.set_again)
+        config.callbacks(on_algorithm_init=[note_rates, restore], on_checkpoint_loaded=set_rates)
     else:
         config.callbacks(on_algorithm_init=restore)
     return config
 
 
-class _Restore:
+def _load_checkpoint(checkpoints: Mapping[int, Path], failure: Path, *, algorithm: Any, **_: Any) -> None:
     """Loads a trial's checkpoint when its algorithm is built; of a failure there Tune would not pass on the reason."""
-
-    def __init__(self, checkpoints: dict[int, Path], failure: Path) -> None:
-        self._checkpoints, self._failure = checkpoints, failure
-
-    def __call__(self, *, algorithm: Any, **_: Any) -> None:
-        path = self._checkpoints.get(algorithm.config.seed)
-        if path is None:
-            return
-        try:
-            with reading(path):
-                algorithm.restore_from_path(path)
-        except envoi.EnvoiError as error:
-            records.Failure(describe(error), "".join(traceback.format_exception(error))).write(self._failure)
-            raise
+    path = checkpoints.get(algorithm.config.seed)
+    if path is None:
+        return
+    try:
+        with reading(path):
+            algorithm.restore_from_path(path)
+    except envoi.EnvoiError as error:
+        records.Failure(describe(error), "".join(traceback.format_exception(error))).write(failure)
+        raise
 
 
 @contextmanager
@@ -175,9 +169,14 @@ def _ray(settings: Settings, interruption: Interruption, log_to_driver: bool) ->
     if ray.is_initialized():
         yield
         return
-    # Ray crashes when it is interrupted while it starts.
-    with interruption.patience():
-        _start(settings, log_to_driver)
+    try:
+        # Ray crashes when it is interrupted while it starts.
+        with interruption.patience():
+            _start_ray(settings, log_to_driver=log_to_driver, logging_level="ERROR")
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        what = "Ray could not be started" if settings.address in (None, "local") else f"--address {settings.address}"
+        raise envoi.EnvoiError(f"{what}: {reason}") from error
     try:
         interruption.check()
         yield
@@ -185,26 +184,20 @@ def _ray(settings: Settings, interruption: Interruption, log_to_driver: bool) ->
         ray.shutdown()
 
 
-def _start(settings: Settings, log_to_driver: bool) -> None:
-    shared: dict[str, Any] = {"log_to_driver": log_to_driver, "logging_level": "ERROR"}
-    try:
-        if settings.address not in (None, "local"):
-            _reach(settings.address)
-            variables = {name: os.environ[name] for name in ("OMP_NUM_THREADS", HASH_SEED) if name in os.environ}
-            ray.init(settings.address, runtime_env={"env_vars": variables}, **shared)
-        else:
-            others = settings.num_env_runners + settings.num_learners
-            ray.init(
-                "local",  # without an address it would join any Ray that runs here
-                num_cpus=max(os.cpu_count() or 1, 1 + others),  # fewer would wait for ever
-                include_dashboard=False,
-                object_store_memory=200 * 2**20 * (1 + others),
-                **shared,
-            )
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        what = "Ray could not be started" if settings.address in (None, "local") else f"--address {settings.address}"
-        raise envoi.EnvoiError(f"{what}: {reason}") from error
+def _start_ray(settings: Settings, **shared: Any) -> None:
+    if settings.address not in (None, "local"):
+        _reach(settings.address)
+        variables = {name: os.environ[name] for name in ("OMP_NUM_THREADS", HASH_SEED) if name in os.environ}
+        ray.init(settings.address, runtime_env={"env_vars": variables}, **shared)
+        return
+    others = settings.num_env_runners + settings.num_learners
+    ray.init(
+        "local",  # without an address it would join any Ray that runs here
+        num_cpus=max(os.cpu_count() or 1, 1 + others),  # fewer would wait for ever
+        include_dashboard=False,
+        object_store_memory=200 * 2**20 * (1 + others),
+        **shared,
+    )
 
 
 def _reach(address: str) -> None:
@@ -223,8 +216,12 @@ def param_space(
     space: dict[str, Any] = {**whole, "seed": tune.grid_search(list(changed))}
     for name in dict.fromkeys(name for own in changed.values() for name in own):
         of_seed = {seed: own.get(name, whole.get(name)) for seed, own in changed.items()}
-        space[name] = tune.sample_from(_OfSeed(of_seed))
+        space[name] = tune.sample_from(partial(_value_of_seed, of_seed))
     return space
+
+
+def _value_of_seed(values: Mapping[int, Any], spec: Any) -> Any:
+    return values[spec.config.seed]
 
 
 def _changed_entries(base: AlgorithmConfig, settings: Settings, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,47 +234,30 @@ def _changed_entries(base: AlgorithmConfig, settings: Settings, overrides: Mappi
         given = ", ".join(f"{name}={value}" for name, value in overrides.items())
         reason = " ".join(str(error).split()).partition(" To suppress all validation errors")[0]
         raise envoi.EnvoiError(f"RLlib refuses these settings ({given or 'no --set'}): {reason}") from error
-    before, whole = _plain_entries(base), config.to_dict()
-    return {name: whole[name] for name, value in _plain_entries(config).items() if value != before.get(name)}
+    before, after = base.to_dict(), config.to_dict()
+    return {name: value for name, value in after.items() if _as_text(value) != _as_text(before.get(name))}
 
 
-class _OfSeed:
-    """Returns the value of a setting in the trial of a seed."""
+def _as_text(value: Any) -> str:
+    """Returns a plain value as text to compare; of others the class, because copies of them differ."""
 
-    def __init__(self, values: Mapping[int, Any]) -> None:
-        self._values = values
+    def describe_other(one: Any) -> Any:
+        return asdict(one) if is_dataclass(one) and not isinstance(one, type) else str(type(one))
 
-    def __call__(self, spec: Any) -> Any:
-        return self._values[spec.config.seed]
-
-
-def _plain_entries(config: AlgorithmConfig) -> dict[str, str]:
-    """Returns the entries of a config's dict that are plain values, as text to compare."""
-    entries: dict[str, str] = {}
-    for name, value in config.to_dict().items():
-        try:
-            entries[name] = json.dumps(asdict(value) if is_dataclass(value) else value, sort_keys=True)  # pyright: ignore[reportArgumentType]
-        except (TypeError, ValueError):
-            continue
-    return entries
+    return json.dumps(value, skipkeys=True, default=describe_other)
 
 
-def _apply_options(config: AlgorithmConfig, settings: Settings) -> None:
-    """Sets learners, GPUs and evaluations of a job on a config."""
-    config.learners(
-        num_learners=settings.num_learners, num_gpus_per_learner=settings.gpus / max(1, settings.num_learners)
+def _set_evaluation(config: AlgorithmConfig, interval: int) -> None:
+    # One env: of several at once, RLlib would take the episodes that end first, which are the short ones.
+    one_env: dict[str, Any] = {"num_envs_per_env_runner": 1}
+    env = env_of_config(config)
+    if env is not None and env.is_batch(config.env_config):
+        one_env |= {"env": register_first_lane(env).name, "gym_env_vectorize_mode": "sync"}
+    config.evaluation(
+        evaluation_interval=interval,
+        evaluation_duration_unit="episodes",
+        evaluation_config=config.overrides(explore=False, **one_env),
     )
-    if settings.evaluate_every is not None:
-        # One env: of several at once, RLlib would take the episodes that end first, which are the short ones.
-        one_env: dict[str, Any] = {"num_envs_per_env_runner": 1}
-        env = env_of_config(config)
-        if env is not None and env.is_batch(config.env_config):
-            one_env |= {"env": register_first_lane(env).name, "gym_env_vectorize_mode": "sync"}
-        config.evaluation(
-            evaluation_interval=settings.evaluate_every,
-            evaluation_duration_unit="episodes",
-            evaluation_config=config.overrides(explore=False, **one_env),
-        )
 
 
 def load_module(reference: str) -> type[RLModule]:
@@ -291,54 +271,40 @@ def load_module(reference: str) -> type[RLModule]:
     except Exception as error:
         reason = " ".join(str(error).split())
         raise envoi.EnvoiError(f"--module {reference}: {name} cannot be imported: {reason}") from error
-    found: Any = getattr(module, attribute, None)
-    if found is None:
-        classes = [key for key, value in vars(module).items() if isinstance(value, type)]
+    classes = {key: value for key, value in vars(module).items() if isinstance(value, type)}
+    if attribute not in classes:
         raise envoi.EnvoiError(f"--module {reference}: {name} has no {attribute!r}; {nearest(attribute, classes)}")
-    if not isinstance(found, type) or not issubclass(found, RLModule):
+    if not issubclass(classes[attribute], RLModule):
         raise envoi.EnvoiError(
             f"--module {reference}: expected a class derived from RLlib's RLModule, such as TorchRLModule; "
-            f"got {found!r}"
+            f"got {classes[attribute]!r}"
         )
-    return found
+    return classes[attribute]
 
 
-def _check_gpus(settings: Settings) -> None:
-    """Checks that Ray has the GPUs of a trial; without them it would wait for ever."""
-    held = float(ray.cluster_resources().get("GPU", 0))
-    if settings.gpus > held:
-        raise envoi.EnvoiError(f"--gpus: a trial asks for {settings.gpus:g}, and Ray found {held:g} here")
-
-
-class KeepRates:
-    """Keeps the learning rates that an algorithm is built with, as a checkpoint would bring those of its own trial."""
-
-    def note(self, *, algorithm: Any, **_: Any) -> None:
-        """Notes the rates of a new algorithm; for `on_algorithm_init`."""
-        algorithm.learner_group.foreach_learner(_note_rates)
-
-    def set_again(self, *, algorithm: Any, **_: Any) -> None:
-        """Sets the rates again; for `on_checkpoint_loaded`."""
-        algorithm.learner_group.foreach_learner(_set_rates)
-
-
-def _groups(learner: Any) -> list[Any]:
-    module_ids = learner.module.keys()
-    return [
-        group
-        for module_id in module_ids
-        for _, optimizer in learner.get_optimizers_for_module(module_id)
-        for group in optimizer.param_groups
-    ]
+def note_rates(*, algorithm: Any, **_: Any) -> None:
+    """Notes the learning rates that an algorithm is built with, as a checkpoint brings those of its own trial."""
+    algorithm.learner_group.foreach_learner(_note_rates)
 
 
 def _note_rates(learner: Any) -> None:
-    learner.envoi_rates = [group["lr"] for group in _groups(learner)]
+    learner.envoi_rates = [group["lr"] for group in _parameter_groups(learner)]
+
+
+def set_rates(*, algorithm: Any, **_: Any) -> None:
+    """Sets an algorithm's learning rates to those that `note_rates` noted."""
+    algorithm.learner_group.foreach_learner(_set_rates)
 
 
 def _set_rates(learner: Any) -> None:
-    for group, rate in zip(_groups(learner), learner.envoi_rates, strict=True):
+    for group, rate in zip(_parameter_groups(learner), learner.envoi_rates, strict=True):
         group["lr"] = rate
+
+
+def _parameter_groups(learner: Any) -> Iterator[Any]:
+    for module_id in learner.module.keys():  # noqa: SIM118 (of no dict)
+        for _, optimizer in learner.get_optimizers_for_module(module_id):
+            yield from optimizer.param_groups
 
 
 def make_scheduler(settings: Settings, config: Mapping[str, Any]) -> TrialScheduler:
@@ -395,15 +361,30 @@ class _Population(PopulationBasedTraining):
 
 
 def make_trackers(settings: Settings, folder: RunFolder, failures: dict[str, str]) -> list[tune.Callback]:
-    """Makes the loggers of a job; one that fails is left out, and named in `failures`."""
-    names = {*settings.track, *(["tensorboard"] if find_spec(TRACKERS["tensorboard"]) else [])}
+    """Makes the loggers of a job; one that fails is named in `failures` and rests, in place of ending the job."""
+    names = {*settings.track, "tensorboard"} if find_spec(TRACKERS["tensorboard"]) else {*settings.track}
     made: list[tune.Callback] = []
     for name in sorted(names):
-        try:
-            made.append(_forgiving(_make(name, folder), name, failures))
-        except Exception as error:
-            failures[name] = _describe(name, error)
+        with _noting(name, failures):
+            tracker = _make(name, folder)
+            for hook in _HOOKS:
+                setattr(tracker, hook, partial(_call, getattr(tracker, hook), name, failures))
+            made.append(tracker)
     return made
+
+
+@contextmanager
+def _noting(name: str, failures: dict[str, str]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        failures[name] = f"{name} took no more reports: {' '.join(str(error).split())}"
+
+
+def _call(hook: Callable[..., Any], name: str, failures: dict[str, str], *arguments: Any, **named: Any) -> None:
+    if name not in failures:
+        with _noting(name, failures):
+            hook(*arguments, **named)
 
 
 def _make(name: str, folder: RunFolder) -> Any:
@@ -426,26 +407,3 @@ def _make(name: str, folder: RunFolder) -> Any:
         events._summary_writer_cls = lambda path, **options: writer(str(place / Path(path).name), **options)
         return events
     return {"csv": CSVLoggerCallback, "json": JsonLoggerCallback}[name]()
-
-
-def _forgiving(tracker: Any, name: str, failures: dict[str, str]) -> Any:
-    """Makes a tracker note its first error and rest, in place of ending the job."""
-
-    def guard(hook: Callable[..., Any]) -> Callable[..., None]:
-        @wraps(hook)
-        def call(*arguments: Any, **named: Any) -> None:
-            if name not in failures:
-                try:
-                    hook(*arguments, **named)
-                except Exception as error:
-                    failures[name] = _describe(name, error)
-
-        return call
-
-    for hook in _HOOKS:
-        setattr(tracker, hook, guard(getattr(tracker, hook)))
-    return tracker
-
-
-def _describe(name: str, error: Exception) -> str:
-    return f"{name} took no more reports: {' '.join(str(error).split())}"

@@ -45,6 +45,9 @@ def train(cluster, nodes):
     group = algorithm.env_runner_group
     seen = {}
 
+    def place(_):
+        return os.getpid(), ray.get_runtime_context().get_node_id()
+
     def stage(name, runners):
         """Trains until so many env runners answer, and for one more iteration."""
         deadline = time.monotonic() + SECONDS
@@ -60,11 +63,11 @@ def train(cluster, nodes):
 
     try:
         stage("whole", 2)
-        places = group.foreach_env_runner(_place, local_env_runner=False)
+        places = group.foreach_env_runner(place, local_env_runner=False)
         os.kill(places[0][0], signal.SIGKILL)
         algorithm.train()  # in which RLlib notices
         stage("runner killed", 2)
-        places = group.foreach_env_runner(_place, local_env_runner=False)
+        places = group.foreach_env_runner(place, local_env_runner=False)
         (lost,) = (node for node in nodes if node.node_id == places[0][1])
         cluster.remove_node(lost, allow_graceful=False)
         algorithm.train()
@@ -76,31 +79,20 @@ def train(cluster, nodes):
     return seen
 
 
-def _place(runner):
-    return os.getpid(), ray.get_runtime_context().get_node_id()
-
-
 def _differing(algorithm):
     """Returns the frozen policies of env runners that differ from the learner's."""
 
     def differ(one, other):
         return not all(np.array_equal(one[key], other[key]) for key in one)
 
+    def weights(runner):
+        return {name: runner.module[name].get_state(inference_only=True) for name in names}
+
     names = opponents(algorithm.config.policy_mapping_fn.slots)
     state = algorithm.learner_group.get_state(components="learner/rl_module", inference_only=True)
     learners = state["learner"]["rl_module"]
-    runners = algorithm.env_runner_group.foreach_env_runner(_Weights(names), local_env_runner=False)
+    runners = algorithm.env_runner_group.foreach_env_runner(weights, local_env_runner=False)
     return [name for held in runners for name in names if differ(held[name], learners[name])]
-
-
-class _Weights:
-    """Returns the weights of some policies of an env runner; a class, so that it can be pickled."""
-
-    def __init__(self, names):
-        self.names = names
-
-    def __call__(self, runner):
-        return {name: runner.module[name].get_state(inference_only=True) for name in self.names}
 
 
 if __name__ == "__main__":

@@ -217,7 +217,7 @@ def test_env_error_is_one_line_with_its_place(cli, trained, tmp_path, monkeypatc
 def test_run_without_a_checkpoint_names_the_resume_command(cli, tmp_path):
     from envoi.integrations.rllib import RunFolder, Settings
 
-    RunFolder(tmp_path).start(Settings("envoi:catch"), {})
+    RunFolder(tmp_path).start(Settings("envoi:catch"))
     code, _, err = cli("evaluate", tmp_path)
     assert code == 2
     assert "holds no checkpoint yet" in err

@@ -9,9 +9,9 @@ import threading
 import time
 from contextlib import ExitStack
 
-import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 
 import envoi
 from envoi.context import ContextSpace, UniformFloat
@@ -54,14 +54,14 @@ def in_a_loop():
     return envoi.batch(lambda: envoi.TimeLimit(envoi.models.Catch(), 5), 2)
 
 
-ENVS = {"foreign": "gymnasium:CartPole-v1", "native batch": "envoi:catch", "contexts": in_contexts, "loop": in_a_loop}
-
-
-def build(env, kind=PPOConfig, exact=True, runners=0, **settings):
-    config = kind().training(**(settings or ON_POLICY)).debugging(seed=3, log_level="ERROR")
+def build(env, kind=PPOConfig, exact=True, runners=0, callbacks=None):
+    settings = ON_POLICY if kind is PPOConfig else OFF_POLICY
+    config = kind().training(**settings).debugging(seed=3, log_level="ERROR")
     config.env_runners(num_env_runners=runners, num_envs_per_env_runner=2)
     config.reporting(min_sample_timesteps_per_iteration=60, min_train_timesteps_per_iteration=0)
-    return configure(config, env, exact=exact).build_algo()
+    config = configure(config, env, exact=exact)
+    config.callbacks(**(callbacks or {}))
+    return config.build_algo()
 
 
 def weights(algorithm):
@@ -100,17 +100,35 @@ def uninterrupted_and_resumed(make, folder):
         second.stop()
 
 
-@pytest.mark.parametrize("env", ENVS)
-def test_resumed_weights_are_those_of_an_uninterrupted_run(env, tmp_path):
-    went_on, resumed = uninterrupted_and_resumed(lambda: build(ENVS[env]), tmp_path)
+@pytest.mark.parametrize(
+    ("env", "options"),
+    [
+        ("gymnasium:CartPole-v1", {}),
+        ("envoi:catch", {"callbacks": {"on_train_result": lambda **_: None}}),
+        (in_contexts, {}),
+        (in_a_loop, {}),
+        pytest.param("gymnasium:CartPole-v1", {"kind": DQNConfig}, marks=pytest.mark.deep),
+        pytest.param("envoi:pendulum", {"kind": SACConfig}, marks=pytest.mark.deep),
+        pytest.param("gymnasium:CartPole-v1", {"runners": 2}, marks=pytest.mark.deep),
+    ],
+    ids=["foreign", "native batch", "contexts", "loop", "replay buffer", "temperature", "remote env runners"],
+)
+def test_resumed_weights_are_those_of_an_uninterrupted_run(env, options, tmp_path):
+    went_on, resumed = uninterrupted_and_resumed(lambda: build(env, **options), tmp_path)
     assert resumed == went_on
     assert len({*went_on}) == 2
 
 
-def test_checkpoint_without_exact_continues_otherwise(tmp_path):
+def test_checkpoint_without_exact_continues_otherwise(tmp_path, caplog):
     went_on, resumed = uninterrupted_and_resumed(lambda: build("envoi:catch", exact=False), tmp_path)
     assert resumed != went_on
     assert not (tmp_path / FILE).exists()
+    exact = build("envoi:catch")
+    try:
+        exact.restore_from_path(str(tmp_path))
+        assert f"{tmp_path} was not saved with exact=True" in caplog.text
+    finally:
+        exact.stop()
 
 
 def test_algorithm_returns_to_its_own_checkpoint(tmp_path):
@@ -125,38 +143,15 @@ def test_algorithm_returns_to_its_own_checkpoint(tmp_path):
         algorithm.stop()
 
 
-def test_callbacks_of_the_user_leave_checkpoints_exact(tmp_path):
-    def make():
-        config = PPOConfig().training(**ON_POLICY).debugging(seed=3, log_level="ERROR")
-        config.env_runners(num_env_runners=0, num_envs_per_env_runner=2)
-        config = configure(config, "envoi:catch", exact=True)
-        config.callbacks(on_algorithm_init=lambda **_: seen.append(1), on_train_result=lambda **_: None)
-        return config.build_algo()
-
-    seen = []
-    went_on, resumed = uninterrupted_and_resumed(make, tmp_path)
-    assert resumed == went_on
-    assert seen == [1, 1]
-
-
-class Uncopyable(gymnasium.Env):
+class Uncopyable(CartPoleEnv):
     """An env that has no snapshot, because of a lock."""
 
-    observation_space = gymnasium.spaces.Box(0.0, 1.0, (2,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
-
     def __init__(self):
+        super().__init__()
         self.lock = threading.Lock()
 
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(2, np.float32), {}
 
-    def step(self, action):
-        return np.zeros(2, np.float32), 1.0, False, False, {}
-
-
-def test_env_without_snapshot_is_resumed_as_before_with_the_reason(tmp_path, caplog):
+def test_env_without_snapshot_is_resumed_with_the_reason(tmp_path, caplog):
     first, second = build(Uncopyable), build(Uncopyable)
     try:
         train(first, 1)
@@ -173,35 +168,11 @@ def test_env_without_snapshot_is_resumed_as_before_with_the_reason(tmp_path, cap
         second.stop()
 
 
-def test_checkpoint_that_was_not_saved_exactly_is_named(tmp_path, caplog):
-    plain, exact = build("envoi:catch", exact=False), build("envoi:catch")
-    try:
-        plain.save_to_path(str(tmp_path))
-        exact.restore_from_path(str(tmp_path))
-        assert f"{tmp_path} was not saved with exact=True" in caplog.text
-    finally:
-        plain.stop()
-        exact.stop()
-
-
 def test_algorithms_that_do_not_wait_for_their_runners_are_refused():
     with pytest.raises(envoi.EnvoiError, match=r"exact: expected an algorithm that waits for its env runners.*APPO"):
         configure(APPOConfig(), "envoi:catch", exact=True)
     with pytest.raises(envoi.EnvoiError, match="IMPALA"):
         Settings("envoi:catch", "impala", exact=True)
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize(("kind", "env"), [(DQNConfig, "gymnasium:CartPole-v1"), (SACConfig, "envoi:pendulum")])
-def test_replay_buffers_targets_and_temperatures_are_resumed(kind, env, tmp_path):
-    went_on, resumed = uninterrupted_and_resumed(lambda: build(env, kind, **OFF_POLICY), tmp_path)
-    assert resumed == went_on
-
-
-@pytest.mark.deep
-def test_remote_env_runners_are_resumed(tmp_path):
-    went_on, resumed = uninterrupted_and_resumed(lambda: build("gymnasium:CartPole-v1", runners=2), tmp_path)
-    assert resumed == went_on
 
 
 @pytest.mark.deep

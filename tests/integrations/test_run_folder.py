@@ -10,7 +10,7 @@ SETTINGS = Settings("envoi:catch", stop_return=1.0)
 @pytest.fixture
 def folder(tmp_path):
     run = RunFolder(tmp_path / "run")
-    run.start(SETTINGS, {"envoi": "0"})
+    run.start(SETTINGS)
     return run
 
 

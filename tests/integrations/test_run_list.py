@@ -18,7 +18,7 @@ def make_run(path, settings, curves, *, ending=None):
     """A run whose trials have the given returns, one each 100 env steps."""
     folder = RunFolder(path)
     with folder:
-        folder.start(settings, {"envoi": "0"})
+        folder.start(settings)
         for trial, returns in enumerate(curves):
             for index, value in enumerate(returns, 1):
                 row = {"trial": trial, "iteration": index, "env_steps": 100 * index, "episodes": 20 * index}

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 import envoi
-from envoi.integrations.rllib import RunFolder, Settings
+from envoi.integrations.rllib import RunFolder, Settings, configure
 from envoi.integrations.rllib.run_folder import COLUMNS, TrialState
+from envoi.integrations.rllib.tuning import make_scheduler, note_rates, param_space, set_rates
 
 SWEPT = {"lr": "loguniform(1e-5,1e-3)", "clip_param": "grid_search([0.1,0.2])", "gamma": 0.98}
 
@@ -14,7 +15,7 @@ SWEPT = {"lr": "loguniform(1e-5,1e-3)", "clip_param": "grid_search([0.1,0.2])", 
 def test_trials_are_those_of_the_run_folder(tmp_path, monkeypatch):
     folder = RunFolder(tmp_path / "run")
     settings = Settings("envoi:catch", set=SWEPT, samples=2)
-    folder.start(settings, {"envoi": "0"})
+    folder.start(settings)
     # Another version of numpy may sample other values from the same seed, and Ray is not imported to list runs.
     monkeypatch.setattr("envoi.integrations.rllib.settings.sample_trials", None)
     read = folder.read_settings()
@@ -47,7 +48,6 @@ def test_resume_may_repeat_settings_and_not_change_them():
         ({"module": "nets:Mine"}, "python:module:Class"),
         ({"module": "python:no_such_module:Mine"}, "no module is called 'no_such_module'"),
         ({"evaluate_every": 0}, "at least 1"),
-        ({"gpus": -1}, "at least 0"),
     ],
 )
 def test_wrong_sweeps_are_refused(changes, hint):
@@ -65,22 +65,7 @@ def test_arguments_of_the_env_become_part_of_its_name():
     assert Settings("envoi:catch?rows=4").env_of({"env_config.columns": 3}) == "envoi:catch?rows=4&columns=3"
 
 
-def test_schedulers_are_those_of_ray_tune():
-    from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, PopulationBasedTraining
-
-    from envoi.integrations.rllib.tuning import make_scheduler
-
-    swept = {"lr": "loguniform(1e-5,1e-3)", "gamma": "grid_search([0.9,0.99])", "num_epochs": "choice([2,4])"}
-    found = {name: make_scheduler(Settings("envoi:catch", set=swept, samples=2, scheduler=name), {"lr": 1.0})
-             for name in ("asha", "pbt", None)}  # fmt: skip
-    assert isinstance(found["asha"], ASHAScheduler)
-    assert isinstance(found["pbt"], PopulationBasedTraining)
-    assert isinstance(found[None], FIFOScheduler)
-
-
 def test_perturbed_trial_keeps_its_seed_and_stays_in_its_space():
-    from envoi.integrations.rllib.tuning import make_scheduler
-
     settings = Settings(
         "envoi:catch", set={"gamma": "uniform(0.9,0.99)", "lr": "choice([1,2])"}, samples=2, scheduler="pbt"
     )
@@ -94,9 +79,6 @@ def test_perturbed_trial_keeps_its_seed_and_stays_in_its_space():
 
 
 def test_configs_of_trials_differ_by_their_settings_alone():
-    from envoi.integrations.rllib import configure
-    from envoi.integrations.rllib.tuning import param_space
-
     settings = Settings(
         "envoi:catch", set={"model.fcnet_hiddens": "grid_search([[8],[16]])", "lambda": "grid_search([0.8,0.9])"}
     )
@@ -111,9 +93,6 @@ def test_configs_of_trials_differ_by_their_settings_alone():
 
 
 def test_settings_that_contradict_each_other_are_refused_before_ray_starts():
-    from envoi.integrations.rllib import configure
-    from envoi.integrations.rllib.tuning import param_space
-
     settings = Settings("envoi:catch", set={"minibatch_size": 512, "train_batch_size_per_learner": 64})
     with pytest.raises(envoi.EnvoiError, match=r"RLlib refuses .*minibatch_size=512"):
         param_space(configure("envoi:catch"), settings, {0: settings.trials[0].overrides})
@@ -161,26 +140,19 @@ def test_asha_and_pbt_run_and_resume(cli, tmp_path):
 @pytest.mark.filterwarnings("ignore:.*Overriding environment")
 @pytest.mark.usefixtures("ray_session")
 def test_trial_that_takes_over_a_checkpoint_keeps_its_own_learning_rate(tmp_path):
-    from envoi.integrations.rllib import configure
-    from envoi.integrations.rllib.tuning import KeepRates
-
-    def rates(algorithm):
-        return algorithm.learner_group.foreach_learner(
-            lambda learner: [group["lr"] for _, o in learner.get_optimizers_for_module("default_policy") for group in
-                             o.param_groups]
-        )  # fmt: skip
+    def rates(learner):
+        optimizers = learner.get_optimizers_for_module("default_policy")
+        return [group["lr"] for _, optimizer in optimizers for group in optimizer.param_groups]
 
     donor = configure("envoi:catch", lr=1e-3).build_algo()
     donor.save_checkpoint(str(tmp_path))
-    keep = KeepRates()
     config = configure("envoi:catch", lr=1e-5)
-    config.callbacks(on_algorithm_init=keep.note, on_checkpoint_loaded=keep.set_again)
+    config.callbacks(on_algorithm_init=note_rates, on_checkpoint_loaded=set_rates)
     plain, kept = configure("envoi:catch", lr=1e-5).build_algo(), config.build_algo()
     for algorithm in (plain, kept):
         algorithm.load_checkpoint(str(tmp_path))
-    held = [one for result in rates(kept) for one in getattr(result, "get", lambda result=result: result)()]
-    lost = [one for result in rates(plain) for one in getattr(result, "get", lambda result=result: result)()]
-    assert held == [1e-5]
-    assert lost == [1e-3], "RLlib has mended this; KeepRates can go"
+    held, lost = ([one.get() for one in algorithm.learner_group.foreach_learner(rates)] for algorithm in (kept, plain))
+    assert held == [[1e-5]]
+    assert lost == [[1e-3]], "RLlib has mended this; set_rates can go"
     for algorithm in (donor, plain, kept):
         algorithm.stop()

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import envoi
+from envoi.integrations.rllib import RunFolder, Settings, train
 
 pytestmark = pytest.mark.usefixtures("ray_session")
 
 
 def test_job_leaves_all_documented_files(trained):
-    from envoi.integrations.rllib import RunFolder
-
     run = RunFolder(trained)
     assert run.read_settings().env == "envoi:catch"
     rows = run.read_progress()
@@ -22,18 +20,14 @@ def test_job_leaves_all_documented_files(trained):
     assert steps == sorted(set(steps))
     assert float(rows[-1]["return_mean"]) >= 0.2
     assert all(float(r["steps_per_second"]) > 0 for r in rows)
+    with run.progress.open(newline="") as file:
+        assert len({len(row) for row in csv.reader(file)}) == 1
     assert (run.checkpoint / "learner_group").is_dir()
     assert run.curve.read_bytes().startswith(b"\x89PNG")
     assert list(run.tensorboard.glob("trial_0/events.*"))
     state = json.loads(run.state.read_text())["trials"]["0"]
     assert state["reached"].startswith("mean return")
     assert state["env_steps"] == steps[-1]
-
-
-def test_progress_is_plain_csv(trained):
-    with (trained / "progress.csv").open(newline="") as file:
-        widths = {len(row) for row in csv.reader(file)}
-    assert len(widths) == 1
 
 
 def test_finished_job_is_not_resumed_without_a_further_goal(cli, trained):
@@ -43,8 +37,6 @@ def test_finished_job_is_not_resumed_without_a_further_goal(cli, trained):
 
 
 def test_sweep_resumes_each_trial_at_its_checkpoint(cli, tmp_path):
-    from envoi.integrations.rllib import RunFolder
-
     out = tmp_path / "sweep"
     code, text, err = cli("train", "envoi:catch", "--lr", "1e-4,1e-3", "--stop-steps", "2000", "--out", out)
     assert (code, err) == (0, "")
@@ -66,8 +58,6 @@ def test_sweep_resumes_each_trial_at_its_checkpoint(cli, tmp_path):
 
 
 def test_same_seed_gives_the_same_run(trained, trained_in_two, tmp_path):
-    from envoi.integrations.rllib import RunFolder, Settings, train
-
     def course(folder, seed):
         assert RunFolder(folder).read_settings().seed == seed
         rows = RunFolder(folder).read_progress()[:2]
@@ -90,7 +80,7 @@ LATE = ("--num-envs-per-runner", 2, "--stop-steps", 100_000, "--check-specs")
         pytest.param(
             "python:drifting:Drifting?fatal=1500", "observation['cart'][2]: 1.5 is above", marks=pytest.mark.deep
         ),
-        ("python:drifting:Crashing?fatal=1500", "ZeroDivisionError: the pole has no length (drifting.py:"),
+        ("python:drifting:Crashing?fatal=1500", "ZeroDivisionError: the pole has no length (faulty.py:"),
     ],
 )
 def test_late_env_error_is_one_line_and_keeps_the_checkpoint(cli, tmp_path, env, hint):
@@ -101,18 +91,7 @@ def test_late_env_error_is_one_line_and_keeps_the_checkpoint(cli, tmp_path, env,
     assert (tmp_path / "run" / "checkpoint" / "learner_group").is_dir()
 
 
-@pytest.mark.deep  # the test above, with the env in a process of its own
-def test_late_env_error_in_an_env_runner_is_one_line(cli, tmp_path):
-    arguments = ("--num-env-runners", 1, *LATE, "--out", tmp_path / "run")
-    code, _, err = cli("train", "python:drifting:Drifting?fatal=1500", *arguments)
-    assert code == 2
-    assert err.count("\n") == 1
-    assert "observation['cart'][2]" in err
-    assert err.count("step 10 of episode 150") == 1
-    assert (tmp_path / "run" / "checkpoint" / "learner_group").is_dir()
-
-
-@pytest.mark.deep  # the same, with a Ray of the job's own
+@pytest.mark.deep  # the test above, with a Ray of the job's own, and the env in a process of its own
 def test_late_env_error_in_another_process_is_one_line(spawn, tmp_path):
     process = spawn(
         "train", "python:drifting:Drifting?fatal=1500", "--num-env-runners", 1, *LATE, "--out", tmp_path / "run"
@@ -134,33 +113,13 @@ def test_early_env_error_is_found_before_a_file_is_written(cli, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.filterwarnings("ignore:.*already in registry")
-def test_no_check_specs_samples_from_an_env_that_violates_its_spec(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    from drifting import Drifting
-    from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
-
-    from envoi.integrations.rllib import configure
-
-    def steps(check_specs):
-        config = configure(lambda: Drifting(fatal=100), "PPO", num_envs=1, check_specs=check_specs)
-        runner = SingleAgentEnvRunner(config=config, worker_index=0)
-        return sum(map(len, runner.sample(num_timesteps=300, random_actions=True)))
-
-    assert steps(False) >= 300
-    with pytest.raises(RuntimeError) as caught:
-        steps(True)
-    assert "cart" in str(caught.value.__cause__)
-
-
-@pytest.mark.deep  # the test above, as a job
-def test_no_check_specs_trains_on_an_env_that_violates_its_spec(cli, tmp_path):
-    arguments = ("--no-check-specs", "--stop-steps", "2000", "--out", tmp_path / "run")
+def test_no_check_specs_trains_although_an_env_violates_its_spec(cli, tmp_path):
+    arguments = ("--no-check-specs", "--stop-steps", 1, "--out", tmp_path / "run")
     code, _, err = cli("train", "python:drifting:Drifting?fatal=100", *arguments)
     assert (code, err) == (0, "")
 
 
-def test_job_out_of_time_before_its_first_iteration_fails_and_names_the_resume_command(cli, tmp_path):
+def test_job_out_of_time_at_once_names_the_command(cli, tmp_path):
     run = tmp_path / "run"
     code, out, _ = cli("train", "envoi:catch", "--stop-return", "0.5", "--stop-minutes", "0.0001", "--out", run)
     assert code == 1
@@ -192,21 +151,6 @@ def test_job_leaves_other_experiments_of_the_process_as_they_were(cli, tmp_path,
     result = tune.Tuner(lambda config: {"score": 3}, run_config=folder).fit()[0]
     assert result.metrics_dataframe["score"].to_list() == [3]
     assert (Path(result.path) / "result.json").exists()
-
-
-def test_class_can_be_registered_and_configured():
-    from envoi.integrations.rllib import configure
-
-    config = configure(envoi.models.Catch, "PPO", num_envs=3, seed=1, lr=5e-4)
-    assert (config.num_envs_per_env_runner, config.seed, config.lr) == (3, 1, 5e-4)
-    assert config.normalize_actions is False
-    config.validate()
-
-
-def test_real_actions_are_normalised():
-    from envoi.integrations.rllib import configure
-
-    assert configure("envoi:pendulum", "SAC", lr=1e-3).normalize_actions is True
 
 
 @pytest.mark.usefixtures("trained")  # after RLlib has printed its greeting, once a process
@@ -241,20 +185,14 @@ def test_batch_is_evaluated_on_its_first_lane_while_it_trains(cli, tmp_path):
     options = ("--stop-steps", 2000, "--evaluate-every", 1, "--num-env-runners", 0)
     code, _, err = cli("train", "python:drifting:looped_lanes", *options, "--out", out)
     assert (code, err) == (0, "")
-    from envoi.integrations.rllib import RunFolder
-
     rows = RunFolder(out).read_progress()
     assert rows
     assert {float(row["evaluation_length_mean"]) for row in rows} == {7}
 
 
-def test_num_envs_other_than_the_lanes_is_refused_before_a_file_is_written(cli, tmp_path):
+def test_num_envs_other_than_the_lanes_is_refused(cli, tmp_path):
     code, _, err = cli("train", "python:drifting:lanes", "--num-envs-per-runner", 3, "--out", tmp_path / "run")
     assert code == 2
     assert err.count("\n") == 1
     assert "expected 4, the lanes of the batch, got 3" in err
     assert not (tmp_path / "run").exists()
-    from envoi.integrations.rllib import configure
-
-    with pytest.raises(envoi.EnvoiError, match="expected 4, the lanes of the batch, got 3"):
-        configure(lambda: envoi.batch(envoi.models.Catch(), 4), num_envs=3)

@@ -8,6 +8,9 @@ import pytest
 
 pytest.importorskip("ray.rllib")
 
+from envoi.integrations.evaluation import evaluate
+from envoi.integrations.rllib import Settings, load_policy, train
+
 sys.path.insert(0, str(Path(__file__).parent))  # where `python:pictures:…` is found
 
 pytestmark = [
@@ -19,10 +22,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("algo", ["PPO", "APPO", "IMPALA", "DQN"])
 @pytest.mark.parametrize("env", ["python:pictures:GuardedCamera", "python:pictures:GuardedPair"])
-def test_jobs_with_masks_choose_legal_actions_in_training_and_evaluation(ray_session, tmp_path, algo, env):
-    from envoi.integrations.evaluation import evaluate
-    from envoi.integrations.rllib import Settings, train
-
+def test_jobs_with_masks_choose_legal_actions(ray_session, tmp_path, algo, env):
     if algo == "DQN" and env.endswith("Pair"):
         pytest.skip("DQN has no MultiDiscrete actions")
     train(Settings(env, algo, stop_steps=2_000, check_specs=True), tmp_path / "run")
@@ -32,12 +32,8 @@ def test_jobs_with_masks_choose_legal_actions_in_training_and_evaluation(ray_ses
         assert found.length.mean == 23
 
 
-@pytest.mark.parametrize("env", ["pettingzoo:classic/tictactoe_v3"])
-def test_a_board_game_is_trained_and_played_legally(ray_session, tmp_path, env):
-    from envoi.integrations.evaluation import evaluate
-    from envoi.integrations.rllib import Settings, train
-
-    train(Settings(env, policies="shared", stop_steps=2_000), tmp_path / "run")
+def test_a_board_game_is_trained_and_played_legally(ray_session, tmp_path):
+    train(Settings("pettingzoo:classic/tictactoe_v3", policies="shared", stop_steps=2_000), tmp_path / "run")
     found = evaluate(tmp_path / "run", episodes=4)
     assert all(5 <= episode.length <= 9 for episode in found.episodes)  # an illegal move would end a game sooner
 
@@ -50,9 +46,6 @@ def test_a_board_game_is_trained_and_played_legally(ray_session, tmp_path, env):
     ],
 )
 def test_images_are_learned_from(ray_session, tmp_path, env, steps, least):
-    from envoi.integrations.evaluation import evaluate
-    from envoi.integrations.rllib import Settings, load_policy, train
-
     train(Settings(env, stop_steps=steps, stop_return=least + 0.1, seed=1), tmp_path / "run")
     found = evaluate(tmp_path / "run", episodes=10, explore=True)
     assert found.episode_return.mean >= 0.8 * least
@@ -62,9 +55,6 @@ def test_images_are_learned_from(ray_session, tmp_path, env, steps, least):
 
 
 def test_screen_of_an_atari_game_is_trained_on(ray_session, tmp_path):
-    from envoi.integrations.evaluation import evaluate
-    from envoi.integrations.rllib import Settings, train
-
     small = {"train_batch_size_per_learner": 160, "minibatch_size": 80, "num_epochs": 1}
     train(Settings("python:pictures:Screen", stop_steps=320, set=small), tmp_path / "run")
     assert evaluate(tmp_path / "run", episodes=2).length.mean == 10

@@ -30,7 +30,7 @@ def test_config_of_a_run_is_a_config_file(tmp_path):
     swept = {"lr": "grid_search([1e-3,1e-4])", "gamma": "uniform(0.9,0.99)"}
     settings = Settings("envoi:catch", set=swept, samples=2, track=("wandb",))
     folder = RunFolder(tmp_path / "run")
-    folder.start(settings, {"envoi": "0"})
+    folder.start(settings)
     again = Settings(**read_config_file(folder.config))
     assert again == settings
     assert again.trials == settings.trials
@@ -50,11 +50,6 @@ def test_wrong_config_file_is_named(tmp_path, text, hint):
     with pytest.raises(envoi.EnvoiError) as caught:
         Settings(**read_config_file(config(tmp_path, text)))
     assert hint in str(caught.value)
-
-
-def test_missing_config_file_is_named(tmp_path):
-    with pytest.raises(envoi.EnvoiError, match=r"gone\.yaml: No such file"):
-        read_config_file(tmp_path / "gone.yaml")
 
 
 def test_command_line_wins_over_the_config_file(tmp_path):
@@ -85,15 +80,9 @@ BAD = {
     "setting": (["--set", "cip_param=0.2"], "clip_param"),
     "no value": (["--set", "clip_param"], "NAME=VALUE"),
     "space": (["--set", "lr=lguniform(1e-5,1e-3)"], "'loguniform'"),
-    "empty space": (["--set", "lr=loguniform()"], "no search space of Ray Tune"),
-    "kind": (["--lr", "fast"], "lr: expected a number"),
-    "scheduler": (["--scheduler", "ahsa", "--samples", "2"], "'asha'"),
-    "scheduler of one": (["--scheduler", "asha"], "--samples"),
-    "tracker": (["--track", "wandbb"], "'wandb'"),
     "spec checks": (["--check-specs", "ful"], "'full'"),
     "env errors": (["--on-env-error", "retsart"], "'restart'"),
     "timeout": (["--step-timeout", "0"], "step_timeout"),
-    "module": (["--module", "nets.Mine"], "python:module:Class"),
     "config": (["--config", "gone.yaml"], "No such file"),
     "several rates": (["--lr", "1e-3", "--set", "lr=1e-4"], "set twice"),
 }
@@ -148,7 +137,7 @@ def test_module_is_an_rlmodule_class(tmp_path, monkeypatch):
         load_module("python:own_nets:Other")
 
 
-OWN_MODULES = """
+TOO_WIDE = """
 import torch
 from ray.rllib.core.rl_module.apis import ValueFunctionAPI
 from ray.rllib.core.rl_module.torch import TorchRLModule
@@ -160,37 +149,18 @@ class TooWide(TorchRLModule, ValueFunctionAPI):
         return {"action_dist_inputs": self.net(batch["obs"])}
     def compute_values(self, batch, embeddings=None):
         return 0
-
-class NoValues(TorchRLModule):
-    def _forward(self, batch, **_):
-        return {}
-
-class Unbuilt(TorchRLModule, ValueFunctionAPI):
-    def setup(self):
-        raise KeyError("hidden")
-    def compute_values(self, batch, embeddings=None):
-        return 0
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("TooWide", "module unfit_nets:TooWide: does not take observation of shape (4,)"),
-        ("NoValues", "PPO needs a module that implements ValueFunctionAPI"),
-        ("Unbuilt", "module unfit_nets:Unbuilt: could not be built"),
-    ],
-)
-def test_module_that_does_not_fit_is_named_before_ray_starts(cli, tmp_path, monkeypatch, name, expected):
+def test_module_that_does_not_fit_is_named_before_ray_starts(cli, tmp_path, monkeypatch):
     import ray
 
-    (tmp_path / "unfit_nets.py").write_text(OWN_MODULES)
+    (tmp_path / "unfit_nets.py").write_text(TOO_WIDE)
     monkeypatch.syspath_prepend(str(tmp_path))
     started = []
     monkeypatch.setattr(ray, "init", lambda *a, **_: started.append(a))
-    arguments = ["--module", f"python:unfit_nets:{name}", "--out", tmp_path / "run"]
+    arguments = ["--module", "python:unfit_nets:TooWide", "--out", tmp_path / "run"]
     code, _, err = cli("train", "gymnasium:CartPole-v1", *arguments)
     assert (code, started) == (2, [])
-    lines = [line for line in err.splitlines() if line.startswith("envoi: ")]
-    assert len(lines) == 1
-    assert expected in lines[0]
+    (line,) = [line for line in err.splitlines() if line.startswith("envoi: ")]
+    assert "module unfit_nets:TooWide: does not take observation of shape (4,)" in line

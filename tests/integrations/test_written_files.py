@@ -4,6 +4,7 @@ import errno
 import gc
 import re
 import resource
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pyarrow.fs
@@ -12,7 +13,7 @@ import pytest
 import envoi
 from envoi.integrations.rllib import RunFolder
 from envoi.integrations.rllib.faults.driver_watch import DriverWatch
-from envoi.integrations.rllib.faults.results import Progress, has_learned, name_unwritable
+from envoi.integrations.rllib.faults.results import Progress, name_unwritable
 from envoi.integrations.rllib.run_folder import COLUMNS, TrialState
 
 
@@ -38,19 +39,6 @@ def test_state_that_cannot_be_written_stays(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [run.state]
 
 
-@pytest.mark.parametrize(
-    ("learners", "learned"),
-    [
-        ({}, False),
-        ({"p": {"num_module_steps_trained": float("nan")}}, False),
-        ({"p": {"num_module_steps_trained": 0}}, False),
-        ({"p": {"num_module_steps_trained": 128}, "__all_modules__": {}}, True),
-    ],
-)
-def test_iteration_has_learned_if_a_policy_was_updated(learners, learned):
-    assert has_learned({"learners": learners}) is learned
-
-
 def learners(steps):
     return {"p": {"num_module_steps_trained": steps}}
 
@@ -61,6 +49,7 @@ def learners(steps):
         ([], None),
         ([{}, {"num_env_steps_sampled_lifetime": 512}], "nothing was learned: 2 iterations and 512 env steps, and no"),
         ([{"learners": learners(0), "num_env_steps_sampled_lifetime": 8}], "nothing was learned: 1 iterations"),
+        ([{"learners": learners(float("nan"))}], "nothing was learned: 1 iterations"),
         (
             [{"learners": learners(9), "num_env_steps_sampled_lifetime": 8, "env_runners": {}}] * 3,
             "no episode ended in 3 iterations and 8 env steps",
@@ -99,9 +88,18 @@ def test_algorithm_that_learned_nothing_warns_as_it_stops_or_is_collected(stops,
     assert record.message.startswith("nothing was learned: 1 iterations and 512 env steps")
 
 
-def test_checkpoint_that_cannot_be_written_names_the_file(tmp_path):
-    """The system refuses files above a size, at which writing stops in the middle as on a full disk."""
+@contextmanager
+def small_files():
+    """Lets the system refuse files above a size, at which writing stops in the middle as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
+
+def test_checkpoint_that_cannot_be_written_names_the_file(tmp_path):
     class Algorithm:
         _storage = None
 
@@ -118,21 +116,12 @@ def test_checkpoint_that_cannot_be_written_names_the_file(tmp_path):
     algorithm = Algorithm()
     algorithm._storage = SimpleNamespace(trial_fs_path=str(tmp_path))
     name_unwritable(algorithm)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
-    try:
-        with pytest.raises(envoi.EnvoiError, match=r"module_state\.pkl cannot be written: .*; make room"):
-            algorithm.save_to_path(tmp_path / "checkpoint")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with small_files(), pytest.raises(envoi.EnvoiError, match=r"module_state\.pkl cannot be written: .*; make room"):
+        algorithm.save_to_path(tmp_path / "checkpoint")
     algorithm.save_to_path(tmp_path / "checkpoint")
     (tmp_path / "copy").mkdir()
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
-    try:
-        with pytest.raises(envoi.EnvoiError, match=r"copy/\w+\.pkl cannot be written: .*; make room"):
-            algorithm._report_class_trainable_checkpoint(tmp_path / "checkpoint", None)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with small_files(), pytest.raises(envoi.EnvoiError, match=r"copy/\w+\.pkl cannot be written: .*; make room"):
+        algorithm._report_class_trainable_checkpoint(tmp_path / "checkpoint", None)
 
 
 def test_job_that_updates_no_policy_exits_with_1_and_says_so(cli, ray_session, tmp_path):
