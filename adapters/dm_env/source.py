@@ -45,9 +45,10 @@ class FromDmEnv(SeedsSource, TakesContext):
     _layer = dm_env.Environment
 
     def __init__(self, source: Any, seed: Callable[[int], Any] | None = None, copy: Copy = "auto") -> None:
-        makes = callable(source) and not isinstance(source, dm_env.Environment)
-        self._factory, self._seeder = (source, None) if makes else (None, seed)
-        super().__init__(source(seed=None) if makes else source, copy)
+        is_factory = callable(source) and not isinstance(source, dm_env.Environment)
+        self._factory: Any = source if is_factory else None
+        self._seeder = None if is_factory else seed
+        super().__init__(self._factory(seed=None) if is_factory else source, copy)
 
     def _describe(self) -> None:
         source = self.source

@@ -73,26 +73,10 @@ class Wrapping(dm_env.Environment):
     def __init__(self, env):
         self._env = env
 
-    def reset(self):
-        return self._env.reset()
-
-    def step(self, action):
-        return self._env.step(action)
-
-    def observation_spec(self):
-        return self._env.observation_spec()
-
-    def action_spec(self):
-        return self._env.action_spec()
-
-    def reward_spec(self):
-        return self._env.reward_spec()
-
-    def discount_spec(self):
-        return self._env.discount_spec()
-
-    def close(self):
-        self._env.close()
+    reset, step, observation_spec, action_spec, reward_spec, discount_spec, close = (
+        lambda self, *given, name=name: getattr(self._env, name)(*given)
+        for name in ("reset", "step", "observation_spec", "action_spec", "reward_spec", "discount_spec", "close")
+    )
 
 
 class Made(Playing):

@@ -137,6 +137,8 @@ ROWS = [
     ((LAST, 1.0, np.ones(2)), (False, True)),
     ((LAST, 1.0, {"a": 0.0, "b": [np.zeros(2)]}), (True, False)),
     ((LAST, 1.0, {"a": 0.0, "b": [MIXED]}), (False, True)),
+    ((1, 0.0, 1.0), (False, False)),  # plain integers
+    ((2, 0.0, 0.0), (True, False)),
 ]
 
 
@@ -162,32 +164,21 @@ def test_a_foreign_reward_keeps_dtype_and_shape(reward):
     same(env.step(0).reward, reward)
 
 
-def test_a_source_that_begins_an_episode_by_itself_is_an_error_and_never_a_silent_reset():
-    env = from_dm_env(Playing((FIRST, None, None), (MID, 0.0, 1.0)))
+@pytest.mark.parametrize(
+    ("line", "error", "match"),
+    [
+        *(((FIRST, *rest), EpisodeError, "by itself") for rest in ((None, None), (0.0, 1.0))),
+        *(((MID, *rest), SpecError, "expected None in the first step") for rest in ((None, 1.0), (0.0, None))),
+        *(((LAST, *rest), SpecError, "expected None in the first step") for rest in ((None, 0.0), (1.0, None))),
+    ],
+)
+def test_a_first_step_in_the_middle_is_an_error_and_never_a_silent_reset(line, error, match):
+    env = from_dm_env(Playing(line, (MID, 0.0, 1.0)))
     env.reset()
-    with pytest.raises(EpisodeError, match="by itself"):
+    with pytest.raises(error, match=match):
         env.step(0)
     with pytest.raises(EpisodeError, match="reset"):
         env.step(0)
-    zero = from_dm_env(Playing((FIRST, 0.0, 1.0)))
-    zero.reset()
-    with pytest.raises(EpisodeError, match="by itself"):
-        zero.step(0)
-
-
-@pytest.mark.parametrize("line", [(MID, None, 1.0), (MID, 0.0, None), (LAST, None, 0.0), (LAST, 1.0, None)])
-def test_a_reward_or_discount_of_none_after_the_first_step_is_refused(line):
-    env = from_dm_env(Playing(line))
-    env.reset()
-    with pytest.raises(SpecError, match="expected None in the first step"):
-        env.step(0)
-
-
-def test_a_step_type_that_is_a_plain_integer_is_understood():
-    env = from_dm_env(Playing((1, 0.0, 1.0), (2, 0.0, 0.0)))
-    env.reset()
-    assert not env.step(0).terminated
-    assert env.step(0).terminated
 
 
 # There and back.

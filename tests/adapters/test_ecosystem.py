@@ -552,27 +552,3 @@ def test_a_loop_like_cleanrls_with_gymnasiums_vector_wrappers(name):
     assert max(returns) < 0
     assert np.isfinite(storage).all()
     envs.close()
-
-
-@pytest.mark.parametrize("name", ["gymnasium:CartPole-v1", f"gymnasium:{TAXI}", "envoi:catch"])
-def test_bsuites_loop_and_agent_play_our_forms_of_dm_env(name):
-    """An agent and a loop of the kind that Acme has too: specs, `select_action`, `update`."""
-    base = importlib.import_module("bsuite.baselines.base")
-    experiment = importlib.import_module("bsuite.baselines.experiment")
-    env, told = ToDmEnv(TimeLimit(load(name), 30)), []
-
-    class Agent(base.Agent):
-        def __init__(self, spec):
-            self._spec, self._rng = spec, np.random.default_rng(0)
-
-        def select_action(self, timestep):
-            return self._rng.integers(self._spec.num_values)
-
-        def update(self, timestep, action, new_timestep):
-            env.action_spec().validate(action)
-            env.observation_spec().validate(new_timestep.observation)
-            told.append((timestep.step_type, new_timestep.step_type, new_timestep.reward))
-
-    experiment.run(Agent(env.action_spec()), env, num_episodes=4)
-    assert sum(after.last() for _, after, _ in told) == sum(before.first() for before, _, _ in told) == 4
-    assert all(isinstance(float(reward), float) for _, _, reward in told)

@@ -145,21 +145,6 @@ def test_specs_come_back_equal(names):
         assert envoi.spec_equal(getattr(came, what), getattr(env, what)), what
 
 
-@pytest.mark.parametrize("names", [*chains(SINGLE, 1), *chains(SINGLE, 2)])
-def test_what_was_seen_does_not_change_later(names):
-    env = sent(golden.Golden(), SINGLE, names)
-    rng, held = np.random.default_rng(0), []  # as `played`
-    for seed in (0, 1, 2):
-        held.append(env.reset(seed=seed).observation)
-        over = False
-        while not over:
-            step = env.step(envoi.sample(env.action_spec, rng))
-            held.append(step.observation)
-            over = step.terminated or step.truncated
-    first = alone(arriving((0, 1, 2), names))
-    assert [golden.seen(observation) for observation in held] == [said[0] for said in first]
-
-
 # Several agents.
 
 

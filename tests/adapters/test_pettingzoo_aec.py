@@ -228,44 +228,32 @@ def test_rewards_in_the_middle_of_a_cycle_are_summed():
     assert core.step({"zoe": 5, "adam": 5}).rewards == {"zoe": 1.25, "adam": 0.25}
 
 
-def test_an_agent_that_comes_back_is_refused_by_name():
-    scenes = (
-        Scene(("zoe", "adam"), ("zoe",)),
-        Scene(("zoe",), ("zoe",), terminated=("adam",)),
-        Scene(("zoe", "adam"), ("zoe",)),
-        Scene((), (), terminated=AGENTS),
-    )
-    core = from_pettingzoo_aec(AECSource(*scenes))
-    core.reset()
-    core.step({"zoe": 5})
-    with pytest.raises(EpisodeError, match=r"\['adam'\] ended before .*cannot come back"):
-        core.step({"zoe": 5})
+class Leaving(AECSource):
+    def step(self, action):
+        super().step(action)
+        self.agents.remove("adam")
 
 
-def test_an_agent_that_leaves_without_a_flag_is_refused_by_name():
-    class Leaving(AECSource):
-        def step(self, action):
+class Staying(AECSource):
+    def step(self, action):
+        if action is not None:
             super().step(action)
-            self.agents.remove("adam")
-
-    core = from_pettingzoo_aec(Leaving(Scene(("zoe", "adam"), ("zoe",)), Scene(("zoe", "adam"), ("zoe",)), Scene()))
-    core.reset()
-    with pytest.raises(EpisodeError, match=r"\['adam'\] left .*without being terminated or truncated"):
-        core.step({"zoe": 5})
 
 
-def test_an_agent_that_stays_after_its_last_turn_is_refused_by_name():
-    class Staying(AECSource):
-        def step(self, action):
-            if action is not None:
-                super().step(action)
+BOTH, ALONE = Scene(("zoe", "adam"), ("zoe",)), Scene(("zoe",), ("zoe",), terminated=("adam",))
 
-    core = from_pettingzoo_aec(Staying())
-    core.reset()
-    core.step({"adam": 5})
-    core.step({"zoe": 5})
-    with pytest.raises(EpisodeError, match=r"'adam' is still in play .*after its last turn"):
-        core.step({"zoe": 5})
+
+@pytest.mark.parametrize(
+    ("source", "match"),
+    [
+        (AECSource(BOTH, ALONE, BOTH, Scene((), (), terminated=AGENTS)), r"\['adam'\] ended before .*cannot come back"),
+        (Leaving(BOTH, BOTH, Scene()), r"\['adam'\] left .*without being terminated or truncated"),
+        (Staying(), "'adam' is still in play .*after its last turn"),
+    ],
+)
+def test_an_impossible_step_of_a_source_is_refused_by_name(source, match):
+    with pytest.raises(EpisodeError, match=match):
+        played(from_pettingzoo_aec(source))
 
 
 def test_a_cycle_that_is_none_is_refused_by_name():
