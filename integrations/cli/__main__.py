@@ -2,7 +2,7 @@
 
 import sys
 
-from .entry_point import main
+from . import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
 import typer
 
+import envoi
 from envoi.errors import nearest
 
 ENV_EXAMPLES = "such as gymnasium:CartPole-v1, envoi:catch or python:my_module:make_env"
@@ -41,6 +43,12 @@ def one_of(words: Collection[str], help_text: str, **settings: Any) -> Any:
     )
 
 
+def text(help_text: str, *names: str, words: Collection[str] | None = None, **settings: Any) -> Any:
+    """Returns an option that takes a text, such as one of `words`, which a shell completes."""
+    complete = None if words is None else completion(lambda: words)
+    return typer.Option(*names, help=help_text, autocompletion=complete, **{"metavar": "NAME", **settings})
+
+
 def flag(name: str, help_text: str, **settings: Any) -> Any:
     """Returns an option that takes no value."""
     return typer.Option(name, metavar="", help=help_text, **settings)
@@ -55,24 +63,20 @@ def _whole_number(text: Any) -> int:
     try:
         return int(text)
     except ValueError:
-        number = _float(text)
-    if number is None or not number.is_integer():
+        number = _number(text, "a whole number")
+    if not number.is_integer():
         raise typer.BadParameter(f"expected a whole number, got {text!r}")
     return int(number)
 
 
-def _number(text: Any) -> float:
-    number = _float(text)
-    if number is None or number != number:
-        raise typer.BadParameter(f"expected a number, got {text!r}")
-    return number
-
-
-def _float(text: Any) -> float | None:
+def _number(text: Any, what: str = "a number") -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        return None
+        number = math.nan
+    if math.isnan(number):
+        raise typer.BadParameter(f"expected {what}, got {text!r}")
+    return number
 
 
 def _listing(words: Collection[str]) -> str:
@@ -90,15 +94,16 @@ def completion(words: Callable[[], Collection[str]]) -> Callable[[str], list[str
 
 
 def env_names(incomplete: str) -> list[str]:
-    """Returns the names of envs that begin with some letters; of frameworks, only once their scheme is written."""
-    from .env_list import list_envs, schemes
+    """Returns names of envs that begin with some letters; before a scheme is complete, only schemes."""
+    from envoi.adapters import SCHEMES, names_of
 
     scheme, colon, _ = incomplete.partition(":")
     if not colon:
-        return [f"{one}:" for one in schemes() if one.startswith(incomplete)]
-    if scheme not in schemes():
+        return [f"{one}:" for one in SCHEMES if one.startswith(incomplete)]
+    try:
+        return [name for name in names_of(scheme) if name.startswith(incomplete)] if scheme in SCHEMES else []
+    except envoi.MissingBackend:
         return []
-    return [name for envs in list_envs([scheme]) for name in envs.names if name.startswith(incomplete)]
 
 
 def framework_names(incomplete: str) -> list[str]:
@@ -113,3 +118,7 @@ def framework_names(incomplete: str) -> list[str]:
 Debug = Annotated[bool, flag("--debug", "Show the traceback of an error.")]
 Json = Annotated[bool, flag("--json", "Print JSON.")]
 EnvName = Annotated[str, env_argument()]
+Episodes = Annotated[int, whole("Number of episodes.")]
+Steps = Annotated[int, whole("Most steps of an episode.")]
+FirstSeed = Annotated[int, whole("Seed of the first episode.")]
+PicturesASecond = Annotated[float | None, real("Pictures a second.", show_default="the env's")]

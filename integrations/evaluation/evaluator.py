@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,59 +27,66 @@ from .results import Episode, Evaluation, Form, by_agent, by_context, by_policy,
 
 
 def play_episodes(
-    env: Any,
-    values: PolicyValues,
-    policy: Any,
-    seeds: Sequence[int],
-    contexts: Sequence[Any],
-    max_steps: int,
+    name: str, env: Any, policy: Any, seeds: Sequence[int], max_steps: int, form: Form = "core", in_turn: bool = True
 ) -> Iterator[Episode]:
-    """Plays an episode of one agent from each seed."""
-    for index, seed in enumerate(seeds):
-        policy.reset(seed)
+    """Plays an episode from each seed: of one agent in a form of the env, of several agents in RLlib's.
+
+    Episodes take a set of contexts `in_turn`, or as the env chooses them.
+    """
+    if isinstance(policy, JointPolicy):
         with one_line():
-            options = {"context_id": contexts[index % len(contexts)]} if contexts else None
-            first, info = env.reset(seed=seed, options=options)
-        observation = values.encode(first, info)
-        trace = hashlib.sha256(b"".join(array_bytes(observation)))
-        rewards: list[float] = []
-        over = False
-        while not over:
-            if len(rewards) == max_steps:
-                raise envoi.EnvoiError(
-                    f"the episode of seed {seed} did not end within {max_steps} steps; raise --max-steps"
-                )
-            action = policy(observation, rewards[-1] if rewards else 0.0)
-            with one_line():
-                observed, reward, terminated, truncated, *_, last_info = env.step(values.decode(action))
-                rewards.append(float(reward))
-                over = bool(terminated or truncated)
-            observation = values.encode(observed, last_info)
-            trace.update(b"".join(array_bytes(observation)))
-        yield Episode(seed, sum(rewards), len(rewards), trace.hexdigest(), info.get("context_id"))
-
-
-def play_joint_episodes(env: Any, policy: JointPolicy, seeds: Sequence[int], max_steps: int) -> Iterator[Episode]:
-    """Plays an episode of several agents from each seed, in RLlib's form."""
-    contexts = context_ids(env.core)
+            played: Any = to_rllib(lambda: env, canonical="structured", action_masks=policy.sees_masks)({})
+        policy.check_fits(name, played)
+        play_one: Any = partial(_play_joint_episode, played, policy)
+    else:
+        env = one_agent(env, "a policy of one agent")
+        if env.batch_size is not None:
+            env = FirstLane(cast("envoi.BatchEnv", env))
+        values = PolicyValues(name, env, policy)
+        play_one = partial(_play_episode, env if form == "core" else to_gymnasium(env), values, policy)
+    contexts = context_ids(env) if in_turn else ()
     for index, seed in enumerate(seeds):
         options = {"context_id": contexts[index % len(contexts)]} if contexts else None
-        played = play(env, policy, seed, policy.seats_of_episode(index), options, max_steps)
-        returns = {str(agent): value for agent, value in played.returns.items()}
-        seats = {str(agent): policy_id for agent, policy_id in policy.seats.items()}
-        yield Episode(
-            seed, sum(played.returns.values()), played.length, played.trace, played.context_id, returns, seats
-        )
+        yield play_one(index, seed, options, max_steps)
+
+
+def _play_episode(
+    env: Any, values: PolicyValues, policy: Any, index: int, seed: int, options: Any, max_steps: int
+) -> Episode:
+    policy.reset(seed)
+    with one_line():
+        first, info = env.reset(seed=seed, options=options)
+    observation = values.encode(first, info)
+    trace = hashlib.sha256(b"".join(array_bytes(observation)))
+    rewards: list[float] = []
+    over = False
+    while not over:
+        if len(rewards) == max_steps:
+            raise envoi.EnvoiError(
+                f"the episode of seed {seed} did not end within {max_steps} steps; raise --max-steps"
+            )
+        action = policy(observation, rewards[-1] if rewards else 0.0)
+        with one_line():
+            observed, reward, terminated, truncated, *_, last_info = env.step(values.decode(action))
+            rewards.append(float(reward))
+            over = bool(terminated or truncated)
+        observation = values.encode(observed, last_info)
+        trace.update(b"".join(array_bytes(observation)))
+    return Episode(seed, sum(rewards), len(rewards), trace.hexdigest(), info.get("context_id"))
+
+
+def _play_joint_episode(env: Any, policy: JointPolicy, index: int, seed: int, options: Any, max_steps: int) -> Episode:
+    played = play(env, policy, seed, policy.seats_of_episode(index), options, max_steps)
+    returns = {str(agent): value for agent, value in played.returns.items()}
+    seats = {str(agent): policy_id for agent, policy_id in policy.seats.items()}
+    return Episode(seed, sum(played.returns.values()), played.length, played.trace, played.context_id, returns, seats)
 
 
 def context_ids(env: Any) -> Sequence[Any]:
-    """Returns the ids of a set of contexts, to be taken in turn; empty where there is no such set."""
-    contextual = _contextual(env)
-    return list(contextual.contexts) if contextual is not None and len(contextual.contexts) > 1 else ()
+    """Returns the ids of the set of contexts of the outermost `Contextual`; empty where there is no such set.
 
-
-def _contextual(env: Any) -> Any:
-    """Returns the outermost `Contextual`, or None; looks through wrappers and through forms inside foreign wrappers."""
+    It may be inside of wrappers, and of forms inside of foreign wrappers.
+    """
     while not isinstance(env, envoi.Contextual):
         if isinstance(env, Around):
             env = env.env
@@ -86,9 +94,9 @@ def _contextual(env: Any) -> Any:
         native = env.unwrapped
         inner = getattr(native, "core", None)  # every form of envoi has one
         if native is env or not isinstance(inner, Process):
-            return None
+            return ()
         env = inner
-    return env
+    return list(env.contexts) if len(env.contexts) > 1 else ()
 
 
 def evaluate(
@@ -134,93 +142,44 @@ def evaluate(
     policy = load_policy(folder, explore=explore)
     seeds = [int(s) >> 1 for s in np.random.SeedSequence(seed).generate_state(episodes)]
     name = trained_on(run, settings) if env is None else env
-    if isinstance(policy, JointPolicy):
-        return _of_several_agents(run, name, policy, seeds, forms, max_steps, observe, seed)
-    found: dict[Form, tuple[Episode, ...]] = {}
+    if isinstance(policy, JointPolicy) and tuple(forms) != ("core",):
+        raise envoi.EnvoiError("form: several agents are evaluated in RLlib's form alone; leave it out")
+    found: list[tuple[Episode, ...]] = []
     for form in forms:
         with one_line():
-            core = one_agent(load(name), "envoi evaluate")
-        if core.batch_size is not None:
-            core = FirstLane(cast("envoi.BatchEnv", core))
-        played: Any = core if form == "core" else to_gymnasium(core)
+            made = load(name)
+        played: list[Episode] = []
         try:
-            values = PolicyValues(name, core, policy)
-            found[form] = _observed(play_episodes(played, values, policy, seeds, context_ids(core), max_steps), observe)
+            for episode in play_episodes(name, made, policy, seeds, max_steps, form):
+                played.append(episode)
+                if observe is not None:
+                    observe(episode)
         finally:
-            played.close()
-    first, *others = found.values()
+            made.close()
+        found.append(tuple(played))
+    first, *others = found
     for form, other in zip(forms[1:], others, strict=True):
         compare(first, other, forms[0], form)
-    return _written(run, name, forms[0], True if others else None, explore, seed, first)
-
-
-def _of_several_agents(
-    run: RunFolder,
-    name: str,
-    policy: JointPolicy,
-    seeds: Sequence[int],
-    forms: Sequence[Form],
-    max_steps: int,
-    observe: Callable[[Episode], None] | None,
-    seed: int,
-) -> Evaluation:
-    if tuple(forms) != ("core",):
-        raise envoi.EnvoiError("form: several agents are evaluated in RLlib's form alone; leave it out")
-    with one_line():
-        env: Any = to_rllib(name, canonical="structured", action_masks=policy.sees_masks)({})
-    try:
-        policy.check_fits(name, env)
-        episodes = _observed(play_joint_episodes(env, policy, seeds, max_steps), observe)
-    finally:
-        env.close()
-    return _written(run, name, "rllib", None, policy.explore, seed, episodes)
-
-
-def _observed(episodes: Iterable[Episode], observe: Callable[[Episode], None] | None) -> tuple[Episode, ...]:
-    """Plays all episodes, and calls `observe` after each."""
-    played: list[Episode] = []
-    for episode in episodes:
-        played.append(episode)
-        if observe is not None:
-            observe(episode)
-    return tuple(played)
-
-
-def _written(
-    run: RunFolder,
-    name: str,
-    form: Form | Literal["rllib"],
-    forms_agree: bool | None,
-    explore: bool,
-    seed: int,
-    episodes: tuple[Episode, ...],
-) -> Evaluation:
-    """Writes an evaluation to its file, and returns it."""
-    games = [(episode.seats, episode.agents) for episode in episodes if episode.seats and episode.agents]
+    games = [(episode.seats, episode.agents) for episode in first if episode.seats and episode.agents]
+    league = LeagueFile(run.path).read().get(str(best_trial(run.read_state(settings)) or 0))
     evaluation = Evaluation(
         env=name,
-        algo=run.read_settings().algo,
+        algo=settings.algo,
         checkpoint=run.checkpoint.readlink().as_posix() if run.checkpoint.is_symlink() else "checkpoint",
-        form=form,
-        forms_agree=forms_agree,
+        form="rllib" if isinstance(policy, JointPolicy) else forms[0],
+        forms_agree=True if others else None,
         explore=explore,
         seed=seed,
-        episode_return=estimate([e.episode_return for e in episodes]),
-        length=estimate([float(e.length) for e in episodes]),
-        episodes=episodes,
-        contexts=by_context(episodes),
-        agents=by_agent(episodes),
-        policies=by_policy(episodes),
-        matches=matches(games, _league(run)) or None,
+        episode_return=estimate([e.episode_return for e in first]),
+        length=estimate([float(e.length) for e in first]),
+        episodes=first,
+        contexts=by_context(first),
+        agents=by_agent(first),
+        policies=by_policy(first),
+        matches=matches(games, league) or None,
     )
     write_evaluation(run, evaluation)
     return evaluation
-
-
-def _league(run: RunFolder) -> Mapping[str, Any] | None:
-    """Returns the league of the best trial, as `League.describe` gives it; None if there is none."""
-    best = best_trial(run.read_state(run.read_settings())) or 0
-    return LeagueFile(run.path).read().get(str(best))
 
 
 def compare(one_form: Sequence[Episode], other_form: Sequence[Episode], name: Form, other_name: Form) -> None:

@@ -106,39 +106,36 @@ class Evaluation:
 
 def by_agent(episodes: Sequence[Episode]) -> dict[str, Estimate] | None:
     """Returns the mean return of each agent; None for one agent."""
-    returns: dict[str, list[float]] = {}
-    for episode in episodes:
-        for agent, total in (episode.agents or {}).items():
-            returns.setdefault(agent, []).append(total)
-    return {agent: estimate(totals) for agent, totals in returns.items()} or None
+    return _estimates(pair for episode in episodes for pair in (episode.agents or {}).items()) or None
 
 
 def by_policy(episodes: Sequence[Episode]) -> dict[str, Estimate] | None:
     """Returns the mean return of an agent of each policy, where episodes count once each; None for one agent."""
-    returns: dict[str, list[float]] = {}
+    means: list[tuple[str, float]] = []
     for episode in episodes:
         own: dict[str, list[float]] = {}
         for agent, policy in (episode.seats or {}).items():
             own.setdefault(policy, []).append((episode.agents or {})[agent])
-        for policy, totals in own.items():
-            returns.setdefault(policy, []).append(statistics.fmean(totals))
-    return {policy: estimate(totals) for policy, totals in sorted(returns.items())} or None
+        means += [(policy, statistics.fmean(totals)) for policy, totals in own.items()]
+    return _estimates(sorted(means, key=lambda pair: pair[0])) or None
 
 
 def by_context(episodes: Sequence[Episode]) -> dict[Any, Estimate] | None:
     """Returns the mean return in each context by its id; None where the episodes share one context."""
-    returns: dict[Any, list[float]] = {}
-    for episode in episodes:
-        returns.setdefault(episode.context_id, []).append(episode.episode_return)
-    return {key: estimate(values) for key, values in returns.items()} if len(returns) > 1 else None
+    found = _estimates((episode.context_id, episode.episode_return) for episode in episodes)
+    return found if len(found) > 1 else None
+
+
+def _estimates(pairs: Iterable[tuple[Any, float]]) -> dict[Any, Estimate]:
+    """Estimates the mean of the values of each key."""
+    values: dict[Any, list[float]] = {}
+    for key, value in pairs:
+        values.setdefault(key, []).append(value)
+    return {key: estimate(found) for key, found in values.items()}
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Estimates the mean of a sample with its 95 % confidence interval by Student's t.
-
-    Args:
-        values: The sample, of at least one value.
-    """
+    """Estimates the mean of a sample, of at least one value, with its 95 % confidence interval by Student's t."""
     mean = statistics.fmean(values)
     if len(values) == 1:
         return Estimate(mean, None, None, None)
@@ -179,11 +176,7 @@ def write_evaluation(run: RunFolder, evaluation: Evaluation) -> None:
 
 
 def context_labels(ids: Iterable[Any]) -> list[str]:
-    """Returns a label for each context id, all different: `str(id)`, or `repr(id)` where two ids share that.
-
-    Args:
-        ids: The ids, such as 1 and "1", which become `1` and `'1'`.
-    """
+    """Returns a label for each context id, all different: `str(id)`, or `repr(id)` where two share that (1 and "1")."""
     known = list(ids)
     texts = Counter(map(str, known))
     labels: list[str] = []

@@ -4,20 +4,23 @@ import subprocess
 import sys
 
 import pytest
-from absent import needs
+from absent import ABSENT, needs
 
 PROBE = """
 import sys
 from envoi.integrations.cli import main
 code = main({arguments})
-heavy = [name for name in ("ray", "torch", "gymnasium", "matplotlib", "scipy") if name in sys.modules]
+heavy = [name for name in {heavy} if name in sys.modules]
 print("heavy:", heavy, file=sys.stderr)
 sys.exit(code)
 """
 
 
-def probe(*arguments):
-    code = PROBE.format(arguments=list(arguments))
+HEAVY = ("ray", "torch", "gymnasium", "matplotlib", "scipy")
+
+
+def probe(*arguments, heavy=HEAVY):
+    code = PROBE.format(arguments=list(arguments), heavy=heavy)
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
@@ -27,6 +30,12 @@ def test_help_and_version_import_nothing_heavy(arguments):
     assert done.returncode == (0 if arguments else 2) or "Usage" in done.stdout
     assert "heavy: []" in done.stderr
     assert done.stdout.strip()
+
+
+def test_a_check_imports_no_other_framework():
+    heavy = ("ray", "dm_env", "pettingzoo", "tensorflow")
+    done = probe("check", "gymnasium:CartPole-v1", "--frameworks", "gymnasium", heavy=heavy)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "heavy: []")
 
 
 def test_every_option_has_a_help_text():
@@ -74,14 +83,29 @@ BAD = {
     "not a run": (["evaluate", "nowhere"], "does not exist"),
     "unfit algorithm": (["train", "gymnasium:Pendulum-v1", "--algo", "DQN"], "these can: PPO"),
     "unknown env in info": (["info", "envoi:cath"], "catch"),
+    "near env": (["render", "envoi:cath"], "did you mean 'envoi:catch'"),
+    "no env found": (["envs", "cartpoel"], "did you mean 'envoi:cartpole'"),
+    "no picture": (["render", "envoi:nim"], "renders no picture (render modes: none)"),
+    "no gif": (["render", "envoi:catch", "--gif", "out.png"], "expected a .gif file"),
+    "no folder": (["render", "envoi:catch", "--gif", "gone/out.gif"], "there is no folder"),
+    "no run": (["render", "envoi:catch", "--policy", "gone"], "--policy: gone does not exist"),
+    "render: steps": (["render", "envoi:catch", "--steps", "0"], "--steps: expected at least 1"),
+    "speed": (["play", "envoi:catch", "--random", "--fps", "0"], "--fps: expected a number above 0"),
+    "check: env": (["check", "gymnasium:CartPoel-v1"], "gymnasium:CartPole-v1"),
+    "check: framework": (["check", "envoi:catch", "--frameworks", "gymnasium,dm_evn"], "dm_env"),
+    "check: episodes": (["check", "envoi:catch", "--episodes", "0"], "at least 1"),
+    "check: function": (["check", "python:wrong_envs:AliasedBufer"], "AliasedBuffer"),
+    "check: folder": (["check", "envoi:catch", "--json", "nowhere/r.json"], "nowhere"),
+    "check: no file": (["check", "envoi:catch", "--html", "."], "is a folder"),
 }
 
 
-@needs("ray")
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_line_and_exit_code_2(cli, tmp_path, monkeypatch, case):
     monkeypatch.chdir(tmp_path)
     arguments, hint = BAD[case]
+    if arguments[0] in ("train", "evaluate") and "ray" in ABSENT:
+        pytest.skip("needs ray")
     code, out, err = cli(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith("envoi: ")
@@ -114,27 +138,23 @@ def test_bad_input_is_an_error_before_ray_is_imported(tmp_path):
         assert "'ray'" not in done.stderr
 
 
-def test_unusable_folder_is_refused(cli, tmp_path):
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["train", "envoi:catch", "--out", "."], "not empty"),
+        (["train", "envoi:catch", "--out", "note"], "is a file"),
+        (["train", "envoi:catch", "--out", "note/x"], "cannot"),
+        (["train", "--resume", "--out", "."], "holds no run"),
+        (["train", "--resume", "--out", "gone"], "does not exist"),
+        (["evaluate", "note"], "is a file, not a run's folder"),
+    ],
+)
+def test_unusable_folder_is_refused(cli, tmp_path, monkeypatch, arguments, why):
     (tmp_path / "note").write_text("mine")
-    for out, why in ((tmp_path, "not empty"), (tmp_path / "note", "is a file"), (tmp_path / "note" / "x", "cannot")):
-        code, _, err = cli("train", "envoi:catch", "--out", out)
-        assert code == 2
-        assert why in err
-
-
-def test_a_file_is_no_run(cli, tmp_path):
-    (tmp_path / "note").write_text("mine")
-    code, _, err = cli("evaluate", tmp_path / "note")
+    monkeypatch.chdir(tmp_path)
+    code, _, err = cli(*arguments)
     assert code == 2
-    assert "is a file, not a run's folder" in err
-
-
-def test_resume_refuses_a_folder_without_a_run(cli, tmp_path):
-    (tmp_path / "note").write_text("mine")
-    for out, why in ((tmp_path, "holds no run"), (tmp_path / "gone", "does not exist")):
-        code, _, err = cli("train", "--resume", "--out", out)
-        assert code == 2
-        assert why in err
+    assert why in err
 
 
 @needs("ray")
@@ -148,7 +168,7 @@ def test_debug_shows_the_traceback(cli):
 )
 def test_missing_extra_names_the_install_command(tmp_path, missing, extra):
     code = f"import sys; sys.modules[{missing!r}] = None\n" + PROBE.format(
-        arguments=["train", "envoi:catch", "--out", str(tmp_path / "run")]
+        arguments=["train", "envoi:catch", "--out", str(tmp_path / "run")], heavy=HEAVY
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     messages = [line for line in done.stderr.splitlines() if line.startswith("envoi: ")]

@@ -15,6 +15,7 @@ from rich.text import Text
 
 import envoi
 from envoi import Array, Discrete, Foreign, MultiBinary, MultiDiscrete
+from envoi.adapters.shared.agent_count import several_agents
 from envoi.spec.base import frozen
 from envoi.tree import leaves
 from envoi.wrapping.wrapper import Wrapper
@@ -47,35 +48,23 @@ def _info(env: EnvName, json: Json = False, debug: Debug = False) -> None:
         return
     console = output_console()
     console.print(Text(env, style="bold"))
-    console.print(_table(facts, seeds))
-    console.print()
-    shown = _common_first(lost)
-    if console.width < NARROW:
-        for target, lines in shown.items():
-            console.print(Text(target, style="dim"))
-            console.print(Padding(_loss_text(lines), (0, 0, 0, 2)))
-        return
-    console.print(_loss_table(shown))
-
-
-def _table(facts: Mapping[str, list[tuple[str, str]]], seeds: str) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
-    table.add_column()
     for name, rows in facts.items():
         for index, (of, text) in enumerate(rows):
             table.add_row("" if index else name, Text(f"{of}: {text}" if of else text))
     table.add_row("seeds", Text(seeds, style="red" if "two different" in seeds else ""))
-    return table
-
-
-def _loss_table(lost: Mapping[str, list[str] | str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("framework", no_wrap=True)
-    table.add_column("losses")
-    for target, lines in lost.items():
-        table.add_row(target, _loss_text(lines))
-    return table
+    console.print(table)
+    console.print()
+    table = Table("framework", "losses", box=None, pad_edge=False, header_style="dim")
+    for target, lines in _common_first(lost).items():
+        if console.width < NARROW:
+            console.print(Text(target, style="dim"))
+            console.print(Padding(_loss_text(lines), (0, 0, 0, 2)))
+        else:
+            table.add_row(target, _loss_text(lines))
+    if table.row_count:
+        console.print(table)
 
 
 def _common_first(lost: Mapping[str, list[str] | str]) -> dict[str, list[str] | str]:
@@ -84,9 +73,7 @@ def _common_first(lost: Mapping[str, list[str] | str]) -> dict[str, list[str] | 
     Where one framework alone is installed, its losses stay beside its name.
     """
     lists = [lines for lines in lost.values() if not isinstance(lines, str)]
-    if len(lists) < 2:
-        return dict(lost)
-    common = [line for line in (lists[0] if lists else ()) if all(line in lines for lines in lists)]
+    common = [line for line in lists[0] if all(line in lines for lines in lists)] if len(lists) > 1 else []
     rest = {
         target: lines if isinstance(lines, str) else [line for line in lines if line not in common]
         for target, lines in lost.items()
@@ -95,19 +82,18 @@ def _common_first(lost: Mapping[str, list[str] | str]) -> dict[str, list[str] | 
 
 
 def _loss_text(lines: list[str] | str) -> Text:
-    """Returns the losses in a framework as text; of a framework that is not installed, how to install it."""
+    """Returns the losses in a framework as text, those that differ in their path alone (of equal agents) in one line.
+
+    A framework that is not installed has a text that says how to install it.
+    """
     if isinstance(lines, str):
         return Text(lines, style="dim", overflow="fold")
-    return Text("\n".join(_together(lines)) or "nothing", style="" if lines else "green", overflow="fold")
-
-
-def _together(lines: list[str]) -> list[str]:
-    """Returns losses with those that differ in their path alone, as of agents with equal specs, in one line."""
     paths: dict[str, list[str]] = {}
     for line in lines:
         path, _, loss = line.partition(": ")
         paths.setdefault(loss, []).append(path)
-    return [f"{', '.join(of)}: {loss}" for loss, of in paths.items()]
+    text = "\n".join(f"{', '.join(of)}: {loss}" for loss, of in paths.items())
+    return Text(text or "nothing", style="" if lines else "green", overflow="fold")
 
 
 def _facts(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[tuple[str, str]]]:
@@ -184,19 +170,8 @@ def _shares(specs: Mapping[Any, Any]) -> list[tuple[str, Any]]:
     return [(", ".join(agents), spec) for agents, spec in shares.values()]
 
 
-def _trace(env: envoi.Env, seed: int) -> str:
+def _trace(env: envoi.MultiEnv, seed: int) -> str:
     """Returns a hash of an episode's first steps under actions that follow from the seed."""
-    digest = hashlib.sha256(pickle.dumps(env.reset(seed=seed).observation))
-    for _ in range(STEPS):
-        step = env.step(env.sample_action())
-        digest.update(pickle.dumps((step.observation, step.reward)))
-        if step.terminated or step.truncated:
-            break
-    return digest.hexdigest()
-
-
-def _multi_trace(env: envoi.MultiEnv, seed: int) -> str:
-    """Returns a hash of the first steps of an env of several agents."""
     observations, infos = env.reset(seed=seed)
     digest = hashlib.sha256(pickle.dumps(observations))
     for _ in range(STEPS):
@@ -209,12 +184,8 @@ def _multi_trace(env: envoi.MultiEnv, seed: int) -> str:
 
 
 def _seeds(env: envoi.Env | envoi.MultiEnv) -> str:
-    if isinstance(env, envoi.MultiEnv):
-        multi = envoi.ValidatedMulti(env)
-        first, again, other = (_multi_trace(multi, seed) for seed in (0, 0, 1))
-    else:
-        checked = envoi.Validated(env)
-        first, again, other = (_trace(checked, seed) for seed in (0, 0, 1))
+    checked = envoi.ValidatedMulti(several_agents(env))
+    first, again, other = (_trace(checked, seed) for seed in (0, 0, 1))
     if first != again:
         return "the same seed gave two different episodes"
     if first == other:

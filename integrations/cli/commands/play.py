@@ -16,7 +16,8 @@ from envoi.tree import leaves
 
 from ..app import command
 from ..console import output_console
-from ..option_types import Debug, EnvName, flag, real, whole
+from ..option_types import Debug, EnvName, Episodes, FirstSeed, PicturesASecond, Steps, flag, text
+from .render import MODE, Watched, check_extent, has_display, load_drawing, play_at_random, run_render
 
 DIGITS = "1234567890"
 NUMBERS = 8
@@ -27,14 +28,11 @@ NUMBERS = 8
 def _play(
     env: EnvName,
     random: Annotated[bool, flag("--random", "Watch random actions, rather than play by the keyboard.")] = False,
-    gif: Annotated[
-        Path | None,
-        typer.Option(help="Write random actions as an animated GIF.", metavar="FILE", show_default=False),
-    ] = None,
-    episodes: Annotated[int, whole("Number of random episodes.")] = 1,
-    steps: Annotated[int, whole("Most steps of a random episode.")] = 500,
-    seed: Annotated[int, whole("Seed of the first episode.")] = 0,
-    fps: Annotated[float | None, real("Pictures a second.", show_default="the env's")] = None,
+    gif: Annotated[Path | None, text("Write random actions as a GIF.", metavar="FILE", show_default=False)] = None,
+    episodes: Episodes = 1,
+    steps: Steps = 500,
+    seed: FirstSeed = 0,
+    fps: PicturesASecond = None,
     debug: Debug = False,
 ) -> None:
     """Play an env by the keyboard, in a window.
@@ -43,9 +41,6 @@ def _play(
     words if the env renders none.
     """
     del debug
-    from ..pictures import MODE, load_drawing
-    from .render import check_extent, run_render
-
     check_extent(gif, episodes, steps, fps)
     if gif is None:
         loaded = load_drawing(env)
@@ -67,8 +62,6 @@ def _play(
 
 def why_not(env: Any) -> str | None:
     """Returns the reason why a person cannot play an env by the keyboard; None if they can."""
-    from ..pictures import MODE, has_display
-
     if isinstance(env, envoi.MultiEnv | envoi.BatchEnv):
         return "the env has several agents or lanes"
     if MODE not in env.metadata.get("render_modes", ()):
@@ -163,25 +156,24 @@ def _codes(combination: Any, arrows: Mapping[str, int]) -> tuple[Any, ...]:
 
 def _print_episodes(env: Any, episodes: int, steps: int, seed: int) -> None:
     """Prints a line for each step of random episodes: actions, rewards and observations."""
-    from ...errors import one_line
+    console = output_console()
+    step, plural = 0, "s" if isinstance(env, envoi.MultiEnv) else ""
 
-    console, several = output_console(), isinstance(env, envoi.MultiEnv)
+    def show(env: Any, action: Any, result: Any) -> None:
+        nonlocal step
+        observed = _shown(getattr(result, f"observation{plural}"))
+        if action is None:
+            step = 0
+            console.print(Text(f"reset: {observed}"))
+        else:
+            step += 1
+            reward = _shown(getattr(result, f"reward{plural}"))
+            console.print(Text(f"{step:,}: action {_shown(action)}; reward {reward}; {observed}"))
+
+    watched = Watched(envoi.TimeLimit(env, steps), show)
     for episode in range(episodes):
-        with one_line():
-            observed, info = env.reset(seed=seed + episode)
         console.print(Text(f"episode {episode + 1}", style="bold"))
-        console.print(Text(f"reset: {_shown(observed)}"))
-        for step in range(1, steps + 1):
-            with one_line():
-                action = env.sample_actions(info) if several else env.sample_action()
-                taken: Any = env.step(action)
-            if several:
-                observed, reward, info, over = taken.observations, taken.rewards, taken.infos, not env.agents
-            else:
-                observed, reward, over = taken.observation, taken.reward, taken.terminated or taken.truncated
-            console.print(Text(f"{step:,}: action {_shown(action)}; reward {_shown(reward)}; {_shown(observed)}"))
-            if over:
-                break
+        play_at_random(watched, range(seed + episode, seed + episode + 1))
 
 
 def _shown(value: Any) -> str:

@@ -1,41 +1,50 @@
-"""The command `envoi render`: episodes in a GIF or the terminal."""
+"""The command `envoi render`: episodes, at random or by a trained policy, as a GIF or in the terminal."""
 
 from __future__ import annotations
 
+import os
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
-import typer
+import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
 import envoi
+from envoi.atomic_write import write_atomically
 
+from ...errors import one_line
 from ..app import command
 from ..console import output_console, working
-from ..option_types import Debug, EnvName, real, whole
+from ..option_types import Debug, EnvName, Episodes, FirstSeed, PicturesASecond, Steps, text
 
-if TYPE_CHECKING:
-    from ..pictures import Moment
+MODE = "rgb_array"
+FPS = 20.0
+"""Pictures a second of envs that do not tell."""
+Picture = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 @command("render")
 def _render(
     env: EnvName,
     gif: Annotated[
-        Path | None,
-        typer.Option(help="Write an animated GIF here.", show_default="show it in the terminal", metavar="FILE"),
+        Path | None, text("Write an animated GIF here.", show_default="show it in the terminal", metavar="FILE")
     ] = None,
     policy: Annotated[
-        str, typer.Option(help="Who acts: random, or the output folder of envoi train.", metavar="RUN|random")
+        str, text("Who acts: random, or the output folder of envoi train.", metavar="RUN|random")
     ] = "random",
-    episodes: Annotated[int, whole("Number of episodes.")] = 1,
-    steps: Annotated[int, whole("Most steps of an episode.")] = 500,
-    seed: Annotated[int, whole("Seed of the first episode.")] = 0,
-    fps: Annotated[float | None, real("Pictures a second.", show_default="the env's")] = None,
+    episodes: Episodes = 1,
+    steps: Steps = 500,
+    seed: FirstSeed = 0,
+    fps: PicturesASecond = None,
     debug: Debug = False,
 ) -> None:
     """Render episodes of an env: as an animated GIF, or in the terminal."""
@@ -47,8 +56,7 @@ def run_render(
     env: str, *, gif: Path | None, policy: str, episodes: int, steps: int, seed: int, fps: float | None
 ) -> None:
     """Renders episodes."""
-    from ...rllib.run_folder import RunFolder
-    from ..pictures import frames_per_second, load_drawing, policy_episodes, random_episodes, write_gif
+    from ...rllib import RunFolder
 
     check_extent(gif, episodes, steps, fps)
     if policy != "random":
@@ -59,17 +67,16 @@ def run_render(
         run.refuse_without_checkpoint()
     loaded = load_drawing(env)
     try:
-        how = {"episodes": episodes, "steps": steps, "seed": seed}
-        if policy == "random":
-            moments = random_episodes(env, loaded, **how)
-        else:
-            moments = policy_episodes(env, Path(policy), loaded, **how)
-        console, rate = output_console(), fps or frames_per_second(loaded)
-        if gif is None:
-            ends = show_episodes(moments, console, rate)
-        else:
-            with working() as show:
-                ends = write_gif(gif, moments, rate, show)
+        if isinstance(loaded, envoi.BatchEnv):
+            raise envoi.EnvoiError(f"{env} is a batch of {loaded.batch_size} lanes; give one env")
+        console, rate = output_console(), fps or float(loaded.metadata.get("render_fps") or FPS)
+        ends: list[Moment] = []
+        with show_episodes(console, rate) if gif is None else write_gif(gif, rate) as add:
+            watched = Watched(envoi.TimeLimit(loaded, steps), partial(_film, env, ends, add))
+            if policy == "random":
+                play_at_random(watched, range(seed, seed + episodes))
+            else:
+                _play_by_policy(env, watched, Path(policy), range(seed, seed + episodes))
         for end in ends:
             console.print(f"episode {end.episode + 1}: return {end.total:.4g} in {end.step:,} steps")
         if gif is not None:
@@ -93,26 +100,180 @@ def check_extent(gif: Path | None, episodes: int, steps: int, fps: float | None)
         raise envoi.EnvoiError(f"--gif {gif}: there is no folder {gif.absolute().parent}")
 
 
-def show_episodes(moments: Iterator[Moment], console: Console, fps: float) -> list[Moment]:
-    """Shows episodes in a terminal at their speed; without a terminal, the last picture of each."""
-    last: dict[int, Moment] = {}
-    colours = console.is_terminal and not console.no_color
+def load_drawing(name: str) -> Any:
+    """Loads an env that can render pictures."""
+    from envoi.adapters import load
+
+    scheme = name.partition(":")[0]
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # a game's sounds, and what SDL prints where there is no card
+    if not has_display():
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    with one_line():
+        if scheme in ("gymnasium", "pettingzoo"):
+            return load(name, render_mode=MODE)
+        try:
+            return load(name, render_mode=MODE) if scheme == "python" else _drawing(load(name))
+        except (TypeError, envoi.SpecError):  # a factory without this argument
+            return _drawing(load(name))
+
+
+def _drawing(env: Any) -> Any:
+    if env.render_mode is None and MODE in env.metadata.get("render_modes", ()):
+        env.unwrapped.render_mode = MODE
+    return env
+
+
+def has_display() -> bool:
+    """Returns True if windows can be opened."""
+    return not sys.platform.startswith("linux") or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
+
+
+class Watched(envoi.Lifted):
+    """An env that shows each reset and step, as `show(env, action, result)`; the action of a reset is None."""
+
+    def __init__(self, env: Any, show: Callable[[Any, Any, Any], None]) -> None:
+        self._show = show
+        super().__init__(env)
+
+    def change(self, specs: envoi.Specs) -> envoi.Change:
+        return envoi.Change()
+
+    def reset(self, **arguments: Any) -> Any:
+        result = super().reset(**arguments)
+        self._show(self, None, result)
+        return result
+
+    def step(self, action: Any, restart: Any = None) -> Any:
+        result: Any = super().step(action, restart)
+        self._show(self, action, result)
+        return result
+
+
+def play_at_random(env: Any, seeds: range) -> None:
+    """Plays an episode with random actions from each seed."""
+    several = isinstance(env, envoi.MultiEnv)
+    with one_line():
+        for seed in seeds:
+            _, info = env.reset(seed=seed)
+            over = False
+            while not over:
+                taken = env.step(env.sample_actions(info) if several else env.sample_action())
+                info, over = (taken.infos, not env.agents) if several else (None, taken.terminated or taken.truncated)
+
+
+def _play_by_policy(name: str, env: Any, folder: Path, seeds: range) -> None:
+    """Plays an episode with the trained policy of a run, without exploration, from each seed."""
+    from ...rllib import RunFolder
+    from ...rllib.job_process import redirected
+
+    with redirected(RunFolder(folder).log):  # what Ray prints when it is imported
+        from ...evaluation.evaluator import play_episodes
+        from ...rllib import load_policy
+
+        policy = load_policy(folder)
+    for _ in play_episodes(name, env, policy, seeds, max_steps=sys.maxsize, in_turn=False):
+        pass
+
+
+@dataclass
+class Moment:
+    """A place in an episode."""
+
+    episode: int
+    step: int = 0
+    total: float = 0.0
+
+
+AddPicture = Callable[[Picture, Moment], None]
+
+
+def _film(name: str, ends: list[Moment], add: AddPicture, env: Any, action: Any, result: Any) -> None:
+    """Adds the picture of an env after a reset or step; `ends` are the last moments of all episodes so far."""
+    if action is None:
+        ends.append(Moment(len(ends)))
+    else:
+        rewards = result.rewards.values() if isinstance(env, envoi.MultiEnv) else [np.sum(result.reward)]
+        ends[-1] = Moment(ends[-1].episode, ends[-1].step + 1, ends[-1].total + sum(map(float, rewards)))
+    add(draw(env, name), ends[-1])
+
+
+def draw(env: Any, name: str) -> Picture:
+    """Returns the picture of an env's state."""
+    try:
+        with one_line():
+            found = env.render()
+    except envoi.EnvoiError as error:
+        hint = "; without a display, set MUJOCO_GL=egl or MUJOCO_GL=osmesa" if "OpenGL" in str(error) else ""
+        raise envoi.EnvoiError(f"{name} cannot be rendered: {error}{hint}") from error
+    picture = np.asarray(found if found is not None else ())
+    if picture.ndim != 3 or picture.shape[-1] not in (3, 4):
+        modes = ", ".join(env.metadata.get("render_modes", ())) or "none"
+        raise envoi.EnvoiError(f"{name} renders no picture (render modes: {modes}); `envoi info {name}` describes it")
+    return picture[..., :3].astype(np.uint8)
+
+
+@contextmanager
+def write_gif(path: Path, fps: float) -> Iterator[AddPicture]:
+    """Writes the pictures that are added as an animated GIF that repeats."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise envoi.MissingBackend("pillow is not installed; pip install 'envoi[plots]'") from error
+    images: list[Any] = []
+    every = max(1, round(fps / 50))
+    with working() as show:
+
+        def add(picture: Picture, moment: Moment) -> None:
+            if moment.step % every == 0:
+                images.append(Image.fromarray(picture).quantize(128))
+            show(f"{len(images):,} pictures")
+
+        yield add
+        show(f"writing {path}")
+        file = BytesIO()
+        duration = round(1000 * every / fps)
+        images[0].save(file, "GIF", save_all=True, append_images=images[1:], duration=duration, loop=0)
+        write_atomically(path, file.getvalue())
+
+
+@contextmanager
+def show_episodes(console: Console, fps: float) -> Iterator[AddPicture]:
+    """Shows the pictures that are added in a terminal at their speed; without one, the last of each episode."""
+    last: dict[int, Group] = {}
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        for moment in moments:
-            last[moment.episode] = moment
+
+        def add(picture: Picture, moment: Moment) -> None:
+            began = time.monotonic()
+            screen = last[moment.episode] = _screen(picture, moment, console)
             if console.is_terminal:
-                began = time.monotonic()
-                live.update(_screen(moment, console, colours=colours), refresh=True)
+                live.update(screen, refresh=True)
                 time.sleep(max(0.0, 1 / fps - (time.monotonic() - began)))
-    for moment in last.values():
-        console.print(_screen(moment, console, colours=colours))
-    return list(last.values())
+
+        yield add
+    for screen in last.values():
+        console.print(screen)
 
 
-def _screen(moment: Moment, console: Console, *, colours: bool) -> Group:
-    from ..pictures import as_text
-
-    high, wide = moment.picture.shape[:2]
+def _screen(picture: Picture, moment: Moment, console: Console) -> Group:
+    high, wide = picture.shape[:2]
     width = max(8, min(console.width - 1, round(2 * (console.height - 3) * wide / high)))
     line = f"episode {moment.episode + 1}, step {moment.step:,}, return {moment.total:.4g}"
-    return Group(as_text(moment.picture, width, colours=colours), Text(line, style="dim"))
+    colours = console.is_terminal and not console.no_color
+    return Group(as_text(picture, width, colours=colours), Text(line, style="dim"))
+
+
+def as_text(picture: Picture, width: int, *, colours: bool) -> Text:
+    """Returns a picture in characters, two pixels in each if there are colours."""
+    high, wide = picture.shape[:2]
+    rows = max(1, round(high / wide * width / 2))
+    shrunk = picture[np.ix_(np.arange(2 * rows) * high // (2 * rows), np.arange(width) * wide // width)]
+    text = Text(no_wrap=True)
+    for row in range(rows):
+        upper, lower = shrunk[2 * row], shrunk[2 * row + 1]
+        for above, below in zip(upper.tolist(), lower.tolist(), strict=True):
+            if colours:
+                text.append("▀", style=f"rgb({','.join(map(str, above))}) on rgb({','.join(map(str, below))})")
+            else:
+                text.append(" .:-=+*#%@"[min(9, sum(above + below) // 154)])
+        text.append("\n")
+    return text

@@ -1,37 +1,42 @@
-"""The command `envoi train`."""
+"""The command `envoi train`: runs a training job with live progress, and prints its result."""
 
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.spinner import Spinner
+from rich.text import Text
 
 import envoi
 
+from ...rllib import Job, Outcome, Report, RunFolder, Settings
 from ...rllib.algorithms import ALGORITHMS, find
 from ...rllib.multi_agent.grouping import WAYS
-from ...rllib.run_folder import FolderTaken, RunFolder
-from ...rllib.settings import DEFAULT_STOP_STEPS, SCHEDULERS, TRACKERS, Settings, parse_assignments, read_config_file
-from ...rllib.training import Job
+from ...rllib.run_folder import FolderTaken
+from ...rllib.settings import DEFAULT_STOP_STEPS, SCHEDULERS, TRACKERS, parse_assignments, read_config_file
 from ..app import Command, command
-from ..option_types import ENV_EXAMPLES, Debug, completion, env_argument, flag, one_of, real, whole
+from ..console import PLAIN_SECONDS, terminal_console
+from ..option_types import ENV_EXAMPLES, Debug, env_argument, flag, one_of, real, text, whole
 
 SPEC_CHECKS: Mapping[str, Any] = {"full": True, "sample": "sample", "off": False}
 """The values of `--check-specs`, and those of `Settings.check_specs`."""
+_NOTE = "[yellow]note:[/yellow]"
 _STOP: dict[str, Any] = {"rich_help_panel": "When to stop", "show_default": False}
 _LEARN: dict[str, Any] = {"rich_help_panel": "How to learn"}
 _SWEEP: dict[str, Any] = {"rich_help_panel": "Sweeps"}
 _PLACE: dict[str, Any] = {"rich_help_panel": "Where to run"}
 _ENV: dict[str, Any] = {"rich_help_panel": "How to treat the env"}
 _REPORT: dict[str, Any] = {"rich_help_panel": "What to report"}
-
-_text: Any = partial(typer.Option, metavar="NAME")
-_file: Any = partial(typer.Option, metavar="PATH")
 
 
 class _Train(Command):
@@ -45,17 +50,14 @@ class _Train(Command):
 def _train(
     context: typer.Context,
     env: Annotated[str | None, env_argument()] = None,
-    algo: Annotated[
-        str,
-        _text(help=f"The algorithm: {', '.join(ALGORITHMS)}.", autocompletion=completion(lambda: ALGORITHMS)),
-    ] = "PPO",
+    algo: Annotated[str, text(f"The algorithm: {', '.join(ALGORITHMS)}.", words=ALGORITHMS)] = "PPO",
     out: Annotated[
-        Path | None, _file(help="The output folder, new or empty.", show_default="runs/<env>-<algo>")
+        Path | None, text("The output folder, new or empty.", metavar="PATH", show_default="runs/<env>-<algo>")
     ] = None,
     resume: Annotated[bool, flag("--resume", "Continue the run in --out.")] = False,
     config: Annotated[
         Path | None,
-        _file(help="A YAML file of settings, such as a run's config.yaml; options win.", show_default=False),
+        text("A YAML file of settings, such as a run's config.yaml; options win.", metavar="PATH", show_default=False),
     ] = None,
     stop_return: Annotated[float | None, real("Mean return over the last 100 episodes.", **_STOP)] = None,
     stop_steps: Annotated[
@@ -64,20 +66,20 @@ def _train(
     stop_minutes: Annotated[float | None, real("Minutes of this call.", **_STOP)] = None,
     assignments: Annotated[
         list[str] | None,
-        _text(
+        text(
+            "A setting of RLlib, such as train_batch_size_per_learner=4096, model_config.fcnet_hiddens=[64,64] or "
+            "env_config.size=5; several times for several.",
             "--set",
             metavar="NAME=VALUE",
-            help="A setting of RLlib, such as train_batch_size_per_learner=4096, model_config.fcnet_hiddens=[64,64] or "
-            "env_config.size=5; several times for several.",
             show_default=False,
             **_LEARN,
         ),
     ] = None,
     lr: Annotated[
         str | None,
-        _text(
+        text(
+            "Short for --set lr=X; several for grid_search.",
             metavar="X[,X…]",
-            help="Short for --set lr=X; several for grid_search.",
             show_default="the algorithm's",
             **_LEARN,
         ),
@@ -85,26 +87,21 @@ def _train(
     seed: Annotated[int, whole("Seed of the first trial.", **_LEARN)] = 0,
     module: Annotated[
         str | None,
-        _text(help="An RLModule class of your own, as python:module:Class.", show_default=False, **_LEARN),
+        text("An RLModule class of your own, as python:module:Class.", show_default=False, **_LEARN),
     ] = None,
     policies: Annotated[
         str | None,
-        _text(
-            help=f"The policies of several agents: {', '.join(WAYS)}.",
+        text(
+            f"The policies of several agents: {', '.join(WAYS)}.",
+            words=WAYS,
             show_default="by the agents' spaces",
-            autocompletion=completion(lambda: WAYS),
             **_LEARN,
         ),
     ] = None,
     samples: Annotated[int, whole("Trials for each combination of the grids, with seeds of their own.", **_SWEEP)] = 1,
     scheduler: Annotated[
         str | None,
-        _text(
-            help=f"Stop or change poor trials: {', '.join(SCHEDULERS)}.",
-            show_default="none",
-            autocompletion=completion(lambda: SCHEDULERS),
-            **_SWEEP,
-        ),
+        text(f"Stop or change poor trials: {', '.join(SCHEDULERS)}.", words=SCHEDULERS, show_default="none", **_SWEEP),
     ] = None,
     runner: Annotated[
         str,
@@ -126,12 +123,12 @@ def _train(
     gpus: Annotated[float, real("GPUs of each trial, for its learners.", **_PLACE)] = 0,
     address: Annotated[
         str | None,
-        _text(metavar="ADDRESS", help="A Ray cluster to train on, such as auto.", show_default="local", **_PLACE),
+        text("A Ray cluster to train on, such as auto.", metavar="ADDRESS", show_default="local", **_PLACE),
     ] = None,
     check_specs: Annotated[
         str,
         one_of(
-            tuple(SPEC_CHECKS),
+            SPEC_CHECKS,
             "Check values against the env's spec. --check-specs alone is full, --no-check-specs is off.",
             **_ENV,
         ),
@@ -177,11 +174,11 @@ def _train(
     ] = None,
     track: Annotated[
         list[str] | None,
-        _text(
+        text(
+            "Report by a logger of Ray Tune too: wandb, mlflow, csv or json; tensorboard has its events anyway.",
+            words=TRACKERS,
             metavar="SERVICE",
-            help="Report by a logger of Ray Tune too: wandb, mlflow, csv or json; tensorboard has its events anyway.",
             show_default=False,
-            autocompletion=completion(lambda: TRACKERS),
             **_REPORT,
         ),
     ] = None,
@@ -201,48 +198,22 @@ def _train(
     file, and 130 after Ctrl-C.
     """
     del debug  # read by `main` in `entry_point`
-    options: dict[str, Any] = {
-        "env": env,
-        "algo": algo,
-        "samples": samples,
-        "num_env_runners": num_env_runners,
-        "num_envs_per_runner": num_envs_per_runner,
-        "seed": seed,
-        "stop_return": stop_return,
-        "stop_steps": stop_steps,
-        "stop_minutes": stop_minutes,
-        "policies": policies,
-        "runner": runner,
-        "address": address,
-        "action_masks": "auto" if action_masks is None else action_masks,
-        "exact": exact,
-        "check_specs": SPEC_CHECKS[check_specs],
-        "vectorize": "auto" if vectorize is None else vectorize,
-        "on_env_error": on_env_error,
-        "max_env_restarts": max_env_restarts,
-        "step_timeout": step_timeout,
-        "scheduler": scheduler,
-        "module": module,
-        "gpus": gpus,
-        "num_learners": num_learners,
-        "evaluate_every": evaluate_every,
-        "track": tuple(track or ()),
-    }
     if resume and out is None:
         raise envoi.EnvoiError("--resume needs the folder of the run to continue: --out FOLDER")
-    given = [name for name in options if _given(context, name)]
-    values = given_settings(options, given, assignments or (), lr, config)
+    names = {field.name for field in fields(Settings)}
+    options = {name: value for name, value in context.params.items() if name in names and _given(context, name)}
+    options |= {name: SPEC_CHECKS[value] for name, value in options.items() if name == "check_specs"}
+    options |= {name: tuple(value) for name, value in options.items() if name == "track"}
+    values = given_settings(options, [*options], assignments or (), lr, config)
     if values.get("env") is None and not resume:
         raise envoi.EnvoiError(f"which env? Give its name, {ENV_EXAMPLES}")
     find(algo)
-    from ..training_display import run_training
-
     if resume and out is not None and not (values.get("env") and RunFolder(out).blank):
         job = Job.existing(out, values)
     else:
         settings = Settings(**values)
         job = _new_job(settings) if out is None else Job.new(settings, out)
-    raise typer.Exit(run_training(job))
+    raise typer.Exit(_run(job))
 
 
 def _given(context: typer.Context, name: str) -> bool:
@@ -293,3 +264,127 @@ def _new_job(settings: Settings) -> Job:
             with suppress(FolderTaken):  # by a job that started a moment earlier
                 return Job.new(settings, path)
     raise AssertionError
+
+
+def _run(job: Job) -> int:
+    """Runs a job with live progress, and prints its result."""
+    folder = job.folder
+    with terminal_console() as console:
+        display = _Display(console, job)
+        try:
+            with display:
+                outcome = job.run(observe=display.observe, quiet=True)
+        except KeyboardInterrupt:
+            held = "the last checkpoint is kept; " if folder.checkpoint.exists() else ""
+            console.print(f"[bold]interrupted[/bold]; {held}{_resume_hint(folder)}")
+            return 130
+        for note in outcome.notes[len(job.notes) :]:
+            console.print(f"{_NOTE} {escape(note)}")
+        console.print(_conclusion(outcome))
+        if outcome.interrupted:
+            return 130
+        return 0 if outcome.best is not None and outcome.learned else 1
+
+
+def _resume_hint(folder: RunFolder) -> str:
+    return f"continue with: envoi train --resume --out {escape(str(folder.path))}"
+
+
+def _more_time_hint(outcome: Outcome) -> str:
+    settings = outcome.settings
+    minutes = settings.stop_minutes or 0.0
+    goals = {"--stop-return": settings.stop_return, "--stop-steps": settings.stop_steps}
+    goals["--stop-minutes"] = max(5, 2 * minutes)  # a stop that is given replaces all earlier ones
+    options = "".join(f" {name} {goal!r}" for name, goal in goals.items() if goal is not None)
+    return (
+        f"{minutes:g} min passed before the first iteration ended, so nothing was learned; "
+        f"{_resume_hint(outcome.folder)}{options}"
+    )
+
+
+def _conclusion(outcome: Outcome) -> str:
+    """Returns the last line: the result, the output folder, and how to continue."""
+    folder, path = outcome.folder, escape(str(outcome.folder.path))
+    if outcome.best is None and outcome.interrupted:
+        return f"nothing was learned yet; {_resume_hint(folder)}"
+    if outcome.best is None:
+        return f"[bold]out of time[/bold]: {_more_time_hint(outcome)}"
+    state = outcome.states[outcome.best]
+    if not outcome.learned and not outcome.interrupted:
+        return (
+            f"[bold]nothing was learned[/bold]: {state.env_steps:,} env steps, and no update of a policy; "
+            f"{_resume_hint(folder)} --stop-steps {max(10 * state.env_steps, 10_000)}"
+        )
+    trial = outcome.settings.trials[outcome.best]
+    which = ""
+    if len(outcome.states) > 1:
+        lr = (state.overrides or trial.overrides).get("lr")
+        rate = f", lr {lr:g}" if isinstance(lr, float) else ""
+        which = f" by the best of {len(outcome.states)} trials (seed {trial.seed}{rate})"
+    mean = "no episode ended" if state.return_mean is None else f"mean return {state.return_mean:.4g}"
+    done = f"{mean} after {state.env_steps:,} env steps in {_duration(state.seconds)}{which}; saved in {path}"
+    if state.reached is not None:
+        verb = "reached" if state.reached.startswith("mean return") else "done with"
+        return f"[bold green]{verb}[/bold green] {done}; see it with: envoi evaluate {path}"
+    verb = "interrupted" if outcome.interrupted else "out of time"
+    return f"[bold]{verb}[/bold] at {done}; {_resume_hint(folder)}"
+
+
+def _duration(seconds: float) -> str:
+    whole = int(seconds)
+    if whole < 60:
+        return f"{seconds:.0f} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+class _Display:
+    """Shows the last progress: in one line that changes on a terminal, in a line every few seconds elsewhere."""
+
+    def __init__(self, console: Console, job: Job) -> None:
+        self._console, self._folder, self._settings, self._notes = console, job.folder, job.settings, job.notes
+        self._before = sum(state.env_steps for state in job.states.values())
+        self._began = time.monotonic()
+        self._last_line = float("-inf")
+        self._text = "starting Ray …"
+        self._spinner = Spinner("dots")
+        # Without redirection: rich would print to the terminal the output that `redirected` has sent to the log.
+        self._live = Live(get_renderable=self._render, console=console, redirect_stdout=False, redirect_stderr=False)
+
+    def __enter__(self) -> None:
+        self._console.print(
+            f"[bold]{self._settings.algo}[/bold] on [bold]{escape(self._settings.env)}[/bold] "
+            f"until {self._settings.goal}, into {escape(str(self._folder.path))}"
+            + (f", continuing from {self._before:,} env steps" if self._before else "")
+        )
+        for note in self._notes:
+            self._console.print(f"{_NOTE} {escape(note)}")
+        if self._console.is_terminal:
+            self._live.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def observe(self, report: Report) -> None:
+        """Shows an iteration of a trial; without a terminal only if a line of progress is due."""
+        which = f"trial {report.trial.index}: " if len(self._settings.trials) > 1 else ""
+        self._text = (
+            f"{which}return {_number(report.state.return_mean)}, best {_number(report.state.best)}, "
+            f"{report.state.env_steps:,} env steps, {report.steps_per_second:,.0f}/s"
+        )
+        now = time.monotonic()
+        pause = max(PLAIN_SECONDS, (now - self._began) / 20)
+        due = now - self._last_line >= pause or report.state.reached is not None
+        if due and not self._console.is_terminal:
+            self._last_line = now
+            self._console.print(f"{self._text}, {_duration(now - self._began)}")
+
+    def _render(self) -> Spinner:
+        elapsed = _duration(time.monotonic() - self._began)
+        self._spinner.update(text=Text(f"{self._text} {elapsed}   Ctrl-C saves and stops"))
+        return self._spinner
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
