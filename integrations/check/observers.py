@@ -133,8 +133,8 @@ def _converted(spec: SpecTree, value: Any, casting: Casting | None) -> Any:
     try:
         if not isinstance(spec, (Array, MultiDiscrete, MultiBinary, Discrete)):
             return incoming(spec, True)(value)
-        array = np.asarray(value) if casting is not None else None
-        if array is None or array.dtype.kind not in "biufc" or not np.can_cast(array.dtype, spec.dtype, casting):
+        array = np.asarray(value)
+        if casting is None or array.dtype.kind not in "biufc" or not np.can_cast(array.dtype, spec.dtype, casting):
             return value
         with np.errstate(all="ignore"):
             return array.astype(spec.dtype)

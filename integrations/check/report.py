@@ -110,12 +110,9 @@ class Report:
     def conclusion(self) -> str:
         """The counts of all results, in one line."""
         good, ran = self.counts
-        named: tuple[Status, ...] = ("remark", "refused", "not installed")
-        more = [
-            f"{len(found)} {word}{'s' if word == 'remark' and len(found) > 1 else ''}"
-            for word in named
-            if (found := self.having(word))
-        ]
+        found = {"remark": len(self.remarks), "refused": len(self.having("refused"))}
+        found["not installed"] = len(self.having("not installed"))
+        more = [f"{n} {word}{'s' if word == 'remark' and n > 1 else ''}" for word, n in found.items() if n]
         return f"{good} of {ran} checks passed" + (f" ({', '.join(more)})" if more else "")
 
     def rows(self) -> Iterator[tuple[str, list[Result | None]]]:
@@ -131,17 +128,13 @@ class Report:
         Args:
             subject: `"env"`, or the name of a framework.
         """
+        play = {name: getattr(self, name) for name in ("seed", "episodes", "steps")}
         if self.env.partition(":")[0] in SCHEMES:
+            options = "".join(f" --{name} {value}" for name, value in play.items())
             frameworks = "none" if subject == ENV else subject
-            return (
-                f"envoi check {shlex.quote(self.env)} --frameworks {frameworks} --seed {self.seed} "
-                f"--episodes {self.episodes} --steps {self.steps}"
-            )
-        frameworks = [] if subject == ENV else [subject]
-        return (
-            f"check_env({self.env}, frameworks={frameworks!r}, seed={self.seed}, episodes={self.episodes}, "
-            f"steps={self.steps})"
-        )
+            return f"envoi check {shlex.quote(self.env)} --frameworks {frameworks}{options}"
+        options = "".join(f", {name}={value}" for name, value in play.items())
+        return f"check_env({self.env}, frameworks={[] if subject == ENV else [subject]!r}{options})"
 
     def raise_if_failed(self) -> None:
         """Raises an error if a check failed.

@@ -5,7 +5,6 @@ import functools
 import html
 import html.parser
 import json
-import os
 import random
 import re
 import shlex
@@ -25,7 +24,6 @@ from pettingzoo import ParallelEnv
 import envoi
 from envoi.adapters import FRAMEWORKS, TARGETS, load
 from envoi.integrations.check import REQUIREMENTS, check_env
-from envoi.integrations.check.drivers.core import CoreDriver
 from envoi.integrations.check.requirements import THEMES
 from envoi.integrations.check.requirements.randomness import REPRODUCIBLE
 from envoi.integrations.check.transitions import values_differ
@@ -281,7 +279,7 @@ def test_suite_error_is_the_reason():
     assert report.result("observation-dtype", "dm_env").reason == "see env"
 
 
-def test_suite_warnings_become_notes_and_are_not_printed(capfd, recwarn):
+def test_suite_warnings_become_notes(capfd, recwarn):
     report = check_env("gymnasium:CartPole-v1", frameworks=["gymnasium", "pettingzoo"])
     assert any("spec" in note or "space" in note for note in report.result("suite-gymnasium", "gymnasium").notes)
     assert capfd.readouterr() == ("", "")
@@ -451,8 +449,7 @@ def test_html_page_is_self_contained_and_lists_reasons(tmp_path):
     reader = Reader()
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     reader.feed(page)
-    assert reader.open == []
-    assert reader.links == []
+    assert reader.open == reader.links == []
     assert "http" not in page
     text = "".join(reader.text)
     for part in ("ValueError: <b>&", "plays", "Resets and steps raise no error.", "gymnasium", report.conclusion):
@@ -462,22 +459,20 @@ def test_html_page_is_self_contained_and_lists_reasons(tmp_path):
 def test_every_requirement_has_one_theme():
     keys = [key for keys in THEMES.values() for key in keys]
     assert len(keys) == len(set(keys))
-    report = check_env("envoi:catch", frameworks=["gymnasium"], steps=20)
-    assert set(report.keys) == set(keys)
+    assert check_env("envoi:catch", frameworks=[], steps=20).keys == tuple(keys)
 
 
-def test_html_page_is_grouped_by_theme_and_hides_what_is_fine_on_request():
+def test_html_page_hides_what_is_fine():
     report = check_env(wrong_envs.AliasedBuffer, frameworks=["gymnasium"], steps=20)
     page = report.to_html()
-    titles = re.findall(r'<section class="theme( fine)?"><h2>([^<]+)</h2>', page)
-    assert titles[0] == ("", "Values")
-    assert (" fine", "Episodes") in titles
-    assert 'type="checkbox" id="only"' in page
+    assert {("", "Values"), (" fine", "Episodes")} <= {
+        *re.findall(r'<section class="theme( fine)?"><h2>([^<]+)</h2>', page)
+    }
     assert f'<code class="again">{html.escape(report.command())}</code>' in page
-    assert 'type="checkbox"' not in check_env(wrong_envs.Walk, frameworks=[], steps=20).to_html()
+    for checked, has_filter in ((report, True), (found(wrong_envs.Walk), False)):
+        assert ('type="checkbox" id="only"' in checked.to_html()) is has_filter
     rows = re.findall(r'<tr( class="fine")?><th><code>([\w-]+)</code>', page)
-    assert ("", "observation-stays") in rows
-    assert (' class="fine"', "plays") in rows
+    assert {("", "observation-stays"), (' class="fine"', "plays")} <= {*rows}
     assert {key for _, key in rows} == {result.key for result in report.results}
 
 
@@ -518,13 +513,15 @@ def test_junit_counts_what_the_report_has(tmp_path):
     assert all("again: check_env(" in case.find("failure").text for case in failures)
 
 
-def test_table_breaks_no_word_at_80_columns(cli, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    code, out, _ = cli("check", "envoi:catch", "--episodes", "1", "--steps", "20")
-    table = out[: out.index("✓ passed   ")]
-    assert code == 0
-    assert "…" not in table
-    assert max(map(len, table.splitlines())) <= 80
+@pytest.mark.parametrize(("width", "marks"), [(40, "✓"), (80, "✓✓")])
+def test_table_in_a_narrow_terminal_keeps_words(width, marks):
+    report = check_env("envoi:pursuit", frameworks=["dm_env", "pettingzoo", "gymnasium_vector"], episodes=1, steps=20)
+    lines = report.table(width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert ["plays", *marks] in [line.split() for line in lines]
+    text = report.to_text(width)
+    assert "and in its forms" in text
+    assert "refused  dm_env  constructs: agents" in text
 
 
 # Comparison and drivers.
@@ -548,12 +545,6 @@ def test_values_differ_names_the_first_difference():
         assert where in values_differ(one, two, "v")
 
 
-def test_driver_returns_the_very_objects_of_the_env():
-    env = wrong_envs.WritesState()
-    driver = CoreDriver(env)
-    assert driver.reset(seed=1).observations[None] is env.observation
-
-
 # The command line.
 
 
@@ -563,9 +554,7 @@ def test_cli_prints_table_then_reasons_then_count(cli, monkeypatch):
     lines = out.splitlines()
     assert code == 0
     assert max(len(line.rstrip()) for line in lines if line.startswith((" ", "plays", "trace"))) <= 100
-    good, of, ran = lines[-1].split()[:3]
-    assert (good, of) == (ran, "of")
-    assert "checks passed" in lines[-1]
+    assert re.match(r"(\d+) of \1 checks passed", lines[-1])
     assert any(line.startswith("remark  env  after-the-end: ") for line in lines)
 
 
@@ -582,59 +571,9 @@ def test_failure_is_exit_code_1_and_is_in_the_files(cli, tmp_path):
     assert sorted(tmp_path.iterdir()) == sorted(written)
 
 
-BAD = {
-    "env": (["gymnasium:CartPoel-v1"], "gymnasium:CartPole-v1"),
-    "framework": (["envoi:catch", "--frameworks", "gymnasium,dm_evn"], "dm_env"),
-    "episodes": (["envoi:catch", "--episodes", "0"], "at least 1"),
-    "function": (["python:wrong_envs:AliasedBufer"], "AliasedBuffer"),
-    "folder": (["envoi:catch", "--json", "nowhere/r.json"], "nowhere"),
-    "no file": (["envoi:catch", "--html", "."], "is a folder"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_line_and_exit_code_2(cli, tmp_path, monkeypatch, case):
-    monkeypatch.chdir(tmp_path)
-    arguments, hint = BAD[case]
-    code, out, err = cli("check", *arguments)
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1
-    assert hint in err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_other_frameworks_do_not_import_ray():
-    code = """
-import sys
-from envoi.integrations.cli import main
-code = main(["check", "gymnasium:CartPole-v1", "--frameworks", "gymnasium"])
-print([name for name in ("ray", "dm_env", "pettingzoo", "tensorflow") if name in sys.modules], file=sys.stderr)
-sys.exit(code)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines()[-1] == "[]"
-
-
-def test_ctrl_c_is_exit_code_130_and_leaves_no_file(tmp_path):
-    slow = tmp_path / "slow_env.py"
-    slow.write_text(
-        "import time, wrong_envs\n"
-        "class Slow(wrong_envs.Walk):\n"
-        "    def step(self, action):\n"
-        "        time.sleep(0.05)\n"
-        "        return super().step(action)\n"
-    )
-    files = tmp_path / "r.json", tmp_path / "r.html"
-    process = subprocess.Popen(
-        [
-            Path(sys.executable).with_name("envoi"), "check", "python:slow_env:Slow", "--frameworks", "gymnasium",
-            "--json", files[0], "--html", files[1],
-        ],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(HERE)},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
-    )  # fmt: skip
+def test_ctrl_c_is_exit_code_130_and_leaves_no_file(spawn, tmp_path):
+    files = ("--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+    process = spawn("check", "python:wrong_envs:Slow", "--frameworks", "gymnasium", *files)
     assert process.stderr.readline().startswith("checking env: ")  # progress, once it takes its time
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
@@ -642,8 +581,7 @@ def test_ctrl_c_is_exit_code_130_and_leaves_no_file(tmp_path):
     assert process.returncode == 130, err
     assert out == ""
     assert err.splitlines()[-1] == "envoi: interrupted"
-    assert not any(file.exists() for file in files)
-    assert not list(tmp_path.glob(".*"))
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("make", [wrong_envs.Raises, wrong_envs.OldApi, wrong_envs.LineNoReward])

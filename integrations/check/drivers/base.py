@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
@@ -126,15 +127,12 @@ class Driver(ABC):
         """Calls each reader, and returns True if one of them is implemented."""
         available = False
         for read in readers:
-            try:
+            with suppress(NotAvailable, NotImplementedError):
                 read()
                 available = True
-            except (NotAvailable, NotImplementedError):
-                continue
         return available
 
     def render(self) -> Any:
-        """Renders the environment."""
         if self.render_mode in (None, "human"):
             raise NotAvailable
         return self.env.render()
@@ -146,7 +144,6 @@ class Driver(ABC):
 
     @property
     def metadata(self) -> Any:
-        """The environment's metadata."""
         return getattr(self.env, "metadata", None)
 
     def read_spaces(self) -> dict[str, Any]:
@@ -173,7 +170,6 @@ class Driver(ABC):
         return from_env(self.env)
 
     def close(self) -> None:
-        """Closes the environment."""
         self.env.close()
 
     def label(self, name: str, agent: Agent) -> str:
@@ -189,8 +185,9 @@ class Driver(ABC):
         while layer is not None and id(layer) not in seen:
             seen.add(id(layer))
             yield layer
-            inner = [vars(layer).get(name) for name in ("env", "_env", "aec_env", "par_env", "_environment", "core")]
-            layer = next((one for one in inner if one is not None), None) if hasattr(layer, "__dict__") else None
+            inside = getattr(layer, "__dict__", {})
+            inner = map(inside.get, ("env", "_env", "aec_env", "par_env", "_environment", "core"))
+            layer = next((one for one in inner if one is not None), None)
 
 
 def single_reset(observation: Any, info: Any) -> Reply:

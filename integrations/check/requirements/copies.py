@@ -94,10 +94,11 @@ def lanes_like_alone(env: EnvUnderTest) -> Outcome:
     if env.driver.kind == "single":
         if not env.independent:
             return skipped("the only environment cannot be copied; give a function that makes it")
-        lanes = make_batch(lambda: _core_env(env), LANES)
-        alone: Callable[[int], Env] = lambda index: _core_env(env)  # noqa: E731
+        new: Any = lambda: env.new_driver().core_env()  # noqa: E731
+        lanes: Any = make_batch(new, LANES)
+        alone: Callable[[int], Env] = lambda index: new()  # noqa: E731
     else:
-        lanes: Any = env.new_driver().env
+        lanes = env.new_driver().env
         if not isinstance(lanes, Lanes):
             return skipped("its lanes are not environments of their own")
         alone = lambda index: env.new_driver().env.envs[index]  # noqa: E731
@@ -112,12 +113,6 @@ def lanes_like_alone(env: EnvUnderTest) -> Outcome:
         if difference is not None:
             return failed(f"lane {index} of a batch differs from the environment alone: {difference}")
     return PASSED
-
-
-def _core_env(env: EnvUnderTest) -> Env:
-    core = env.new_driver().core_env()
-    assert isinstance(core, Env)
-    return core
 
 
 def _difference_alone(trace: list[Transition], index: int, driver: CoreDriver, seed: int) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..drivers.core import BatchDriver, CoreDriver
 from ..env_under_test import EnvUnderTest
 from ..observers import spec_violation
 from ..requirement import PASSED, Outcome, failed, remark, requirement, skipped
-from ..transitions import Collector, Transition, copy_value, values_differ
+from ..transitions import Transition, copy_value, values_differ
 
 LIMITS = ("max_episode_steps", "_max_episode_steps", "max_steps", "_max_steps", "max_cycles", "horizon", "time_limit")
 """Attributes in which environments keep their time limits."""
@@ -69,8 +69,7 @@ def no_limit_as_termination(env: EnvUnderTest) -> Outcome:
     if rollout.error is not None or not rollout.ends:
         return skipped("no episode ended")
     lengths = {end.step for end in rollout.ends}
-    declared = set(_declared_limits(env.driver))
-    longest = max(lengths)
+    declared, longest = _declared_limits(env.driver), max(lengths)
     few_or_short = len(lengths) > 1 or longest < SHORTEST_LIMIT or len(rollout.ends) < LIMIT_EPISODES
     if longest not in declared and few_or_short:
         return PASSED
@@ -102,67 +101,48 @@ def _terminated(end: Transition) -> bool:
     return bool(flags) and all(flags)
 
 
-def _declared_limits(driver: Driver) -> Iterator[int]:
-    for layer in driver.layers():
-        for holder in (layer, getattr(layer, "spec", None)):
-            for name in LIMITS:
-                value = getattr(holder, name, None)
-                if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0:
-                    yield int(value)
-
-
-def _collector_at_end(env: EnvUnderTest, driver: Driver) -> Collector | None:
-    """Returns a collector at the end of an episode; None where no episode ends."""
-    collector = env.collector(driver)
-    limit = max((end.step for end in env.rollout.ends), default=0)
-    if limit == 0:
-        return None
-    while not collector.advance(limit + 1).reply.over:
-        if collector.episode > env.extent.episodes:
-            return None
-    return collector
+def _declared_limits(driver: Driver) -> set[int]:
+    holders = [holder for layer in driver.layers() for holder in (layer, getattr(layer, "spec", None))]
+    values = [getattr(holder, name, None) for holder in holders for name in LIMITS]
+    return {int(one) for one in values if isinstance(one, (int, np.integer)) and not isinstance(one, bool) and one > 0}
 
 
 @requirement("after-the-end", 31, on_forms=True)
 def after_the_end(env: EnvUnderTest) -> Outcome:
     """A step after the end is an error (in dm_env another episode), never a silent step."""
     with env.temporary_driver() as driver:
+        collector = env.collector(driver)
         if isinstance(driver, BatchDriver):
-            return _after_the_end_of_a_lane(env, driver)
-        collector = _collector_at_end(env, driver)
-        if collector is None:
+            for _ in range(env.trace_limit):
+                reply = collector.advance(env.trace_limit).reply
+                if any(map(reply.ended, driver.possible_agents)):
+                    step = lambda: driver.step_without_restart(collector.actions)  # noqa: E731
+                    return _is_refused(driver, step, "of a lane that has ended")
+            return skipped("no lane ended")
+        limit = max((end.step for end in env.rollout.ends), default=0)
+        over = False
+        while limit and not over and collector.episode <= env.extent.episodes:
+            over = collector.advance(limit + 1).reply.over
+        if not over:
             return skipped("no episode ended")
-        actions = collector.actions
+        actions = dict(collector.actions)
         if driver.restarts_itself:
             if driver.step_starts_episode(next(iter(actions.values()))):
                 return PASSED
             return remark("a step after the end does not start another episode, as dm_env requires")
-        return _is_refused(driver, lambda: driver.step(dict(actions)), "after the end")
-
-
-def _after_the_end_of_a_lane(env: EnvUnderTest, driver: BatchDriver) -> Outcome:
-    collector = env.collector(driver)
-    for _ in range(env.trace_limit):
-        transition = collector.advance(env.trace_limit)
-        if any(transition.reply.ended(lane) for lane in driver.possible_agents):
-            step = lambda: driver.step_without_restart(collector.actions)  # noqa: E731
-            return _is_refused(driver, step, "of a lane that has ended")
-    return skipped("no lane ended")
+        return _is_refused(driver, lambda: driver.step(actions), "after the end")
 
 
 def _is_refused(driver: Driver, step: Callable[[], Any], when: str) -> Outcome:
     """Decides whether a step outside of an episode is an error: a must for the core, advisable for others."""
-    core = isinstance(driver, CoreDriver)
+    is_core = isinstance(driver, CoreDriver)
     try:
         step()
-    except EpisodeError:
-        return PASSED
     except Exception as error:
-        if core:
+        if is_core and not isinstance(error, EpisodeError):
             return failed(f"a step {when} raises {type(error).__name__} rather than EpisodeError: {error}")
         return PASSED
-    reason = f"a step {when} raises no error, so a forgotten reset remains unnoticed"
-    return failed(reason) if core else remark(reason)
+    return (failed if is_core else remark)(f"a step {when} raises no error, so a forgotten reset remains unnoticed")
 
 
 @requirement("before-the-reset", 31, on_forms=True)
@@ -231,21 +211,16 @@ def renders(env: EnvUnderTest) -> Outcome:
                 image = driver.render()
             except NotAvailable:
                 return skipped("a window would open" if mode == "human" else "it was made without a render mode")
-            if mode == "rgb_array":
-                if driver.kind != "batch" and not _is_rgb(image):
+            if mode != "rgb_array":
+                if image is None:
+                    return failed(f"render() in the mode {mode!r} returns None")
+            elif driver.kind != "batch":
+                is_array = isinstance(image, np.ndarray)
+                if not (is_array and image.dtype == np.uint8 and image.ndim == 3 and image.shape[-1] == 3):
+                    got = f"{image.dtype} of shape {image.shape}" if is_array else repr(image)
                     expected = "uint8 of shape (height, width, 3)"
-                    return failed(f"render() in the mode rgb_array: expected {expected}, got {_described(image)}")
-            elif image is None:
-                return failed(f"render() in the mode {mode!r} returns None")
+                    return failed(f"render() in the mode rgb_array: expected {expected}, got {got}")
     return PASSED
-
-
-def _is_rgb(image: Any) -> bool:
-    return isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[-1] == 3 and image.dtype == np.uint8
-
-
-def _described(image: Any) -> str:
-    return f"{image.dtype} of shape {image.shape}" if isinstance(image, np.ndarray) else repr(image)
 
 
 EPISODES = (resets_twice, ends, no_limit_as_termination, after_the_end, before_the_reset)
