@@ -108,14 +108,6 @@ def test_flattening_is_undone_exactly(spec, rng, order):
     assert same(flattening.unflatten(flat), value)
 
 
-@given(small_trees, generators())
-def test_one_hot_encodings_are_undone_exactly(spec, rng):
-    flattening, value = promoted(spec, discrete="one_hot"), envoi.sample(spec, rng)
-    flat = flattening.flatten(value)
-    envoi.validate(flattening.spec, flat)
-    assert same(flattening.unflatten(flat), value)
-
-
 @given(
     trees, generators(), st.lists(st.integers(1, 3), min_size=1, max_size=2), st.sampled_from(["integer", "one_hot"])
 )
@@ -167,18 +159,6 @@ def test_scalars_count_one_and_empty_arrays_nothing(spec, k):
     env = FlattenObservation(Echo(spec))
     assert env.observation_spec == Array((k,))
     assert env.reset(seed=0).observation.shape == env.step(0).observation.shape == env.observation.shape == (k,)
-
-
-def test_a_batch_keeps_its_axis():
-    spec = {"obs1": Array((1,)), "obs2": Array((2,)), "none": Array((0,))}
-    env = envoi.batch(FlattenObservation(Echo(spec)), 4)
-    assert isinstance(env, FlattenObservation)
-    assert env.reset(seed=0).observation.shape == (4, 3)
-    step = env.step(np.zeros(4, int))
-    inner = env.env.observation
-    assert np.array_equal(step.observation, np.concatenate([inner["obs1"], inner["obs2"]], 1))
-    scalars = envoi.batch(FlattenObservation(Echo({"a": FLOAT, "b": FLOAT})), 3)
-    assert scalars.reset(seed=0).observation.shape == (3, 2)
 
 
 @pytest.mark.parametrize(("order", "expected"), [("insertion", [1, 2, 9]), ("sorted", [9, 1, 2])])
@@ -342,22 +322,6 @@ def test_python_numbers_of_discrete_values_are_taken():
     assert same(alone.reset().observation, np.array([0], "uint8"))
 
 
-def test_flat_actions_become_nested_ones():
-    spec = {"a": Array((3,), "int32", -1, 1), "b": Array((), "int32", -2, 2), "c": Array((5,), "int32", -3, 3)}
-    env = FlattenAction(Echo(action_spec=spec))
-    ends = [1] * 3 + [2] + [3] * 5
-    assert env.action_spec == Array((9,), "int32", [-end for end in ends], ends)
-    env.reset(seed=0)
-    env.step(np.arange(9, dtype="int32"))
-    told = env.state[1]
-    assert told["a"].tolist() == [0, 1, 2]
-    assert told["b"] == 3
-    assert told["c"].tolist() == [4, 5, 6, 7, 8]
-    assert told["b"].shape == ()
-    assert {leaf.dtype for leaf in told.values()} == {np.dtype("int32")}
-    assert same(env.flatten(told), np.arange(9, dtype="int32"))
-
-
 def test_a_float_becomes_the_nearest_integer_where_an_integer_is_due():
     env = FlattenAction(Echo(action_spec=(Discrete(5), MultiBinary(2), Array((), bool), FLOAT)), dtype="promote")
     env.reset(seed=0)
@@ -388,12 +352,6 @@ def test_each_lane_of_a_batch_gets_its_own_action(model):
         assert same(ours.observation, theirs.observation)
         assert same(ours.reward, theirs.reward)
         over = ours.terminated | ours.truncated
-
-
-def test_actions_and_observations_can_both_be_flat():
-    env = envoi.TimeLimit(FlattenObservation(FlattenAction(Echo(ROBOT, {"a": FLOAT, "b": FLOAT})), ["robot"]), 3)
-    env.reset(seed=0)
-    assert env.step(np.zeros(2, "float32")).observation.shape == (5,)
 
 
 def test_each_of_several_agents_has_a_flat_array_of_its_own():
@@ -446,20 +404,6 @@ def test_gymnasium_flattens_floats_to_the_same_numbers(spec, rng):
     space, value = to_space(spec), envoi.sample(spec, rng)
     assert same(Flattening(spec).flatten(value), gymnasium.spaces.flatten(space, value))
     assert gymnasium.spaces.flatten_space(space) == to_space(Flattening(spec).spec)
-
-
-@given(small_discrete, generators())
-def test_gymnasium_encodes_one_hot_alike(spec, rng):
-    space, value = to_space(spec), envoi.sample(spec, rng)
-    assert same(Flattening(spec, discrete="one_hot").flatten(value), gymnasium.spaces.flatten(space, value))
-
-
-def test_gymnasium_sees_the_flat_environment_as_its_own_wrapper_does():
-    ours = to_gymnasium(FlattenObservation(Echo({"z": Array((2,)), "a": Array((3,))})))
-    theirs = gymnasium.wrappers.FlattenObservation(to_gymnasium(Echo({"z": Array((2,)), "a": Array((3,))})))
-    assert ours.observation_space == theirs.observation_space
-    assert np.array_equal(ours.reset(seed=3)[0], theirs.reset(seed=3)[0])
-    assert np.array_equal(ours.step(0)[0], theirs.step(0)[0])
 
 
 @pytest.mark.parametrize("rows", [1, 2, 8, 9])

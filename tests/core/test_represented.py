@@ -201,16 +201,6 @@ def test_rewarders_are_given_the_states_inside():
     assert env.step(2).reward == 20.0
 
 
-def test_looking_changes_nothing_that_follows():
-    looked, unlooked = (Represented(Things(), SHARE, SHARE) for _ in range(2))
-    for env in (looked, unlooked):
-        env.reset(seed=5)
-    for _ in range(4):
-        assert looked.state == looked.env.state.number / 3000
-        assert looked.observation == looked.observation
-        assert looked.step(1).observation == unlooked.step(1).observation
-
-
 def test_a_batch_is_represented_lane_by_lane():
     shown, state = Counted(), Counted()
     env = envoi.batch(Represented(Things(), state, shown), 3)

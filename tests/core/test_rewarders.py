@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import math
 import pickle
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -88,30 +87,10 @@ def test_a_weight_scales_the_range_turns_it_when_negative_and_closes_it_when_zer
     assert (-a).reward_range == (-high, -low)
 
 
-@given(st.lists(ranged(), min_size=1, max_size=4))
-def test_sum_adds_rewarders_and_their_ranges(rewarders):
-    total = sum(rewarders)
-    assert total(None, None, None) == pytest.approx(sum(r.value for r in rewarders))
-    assert total.reward_range == pytest.approx(
-        (sum(r.reward_range[0] for r in rewarders), sum(r.reward_range[1] for r in rewarders))
-    )
-    assert total.spec.contains(np.asarray(np.clip(total(0, 0, 0), *total.reward_range)))
-
-
 @given(ranged(), ranged(), ranged())
 def test_sums_are_flat_so_that_brackets_do_not_matter(a, b, c):
     assert (a + b) + c == a + (b + c)
     assert hash((a + b) + c) == hash(a + (b + c))
-
-
-def test_plain_functions_compose_on_either_side():
-    def ten(state, action, next_state):
-        return 10.0
-
-    assert (Fixed(1) + ten)(0, 0, 0) == (ten + Fixed(1))(0, 0, 0) == 11
-    assert (Fixed(1) - ten)(0, 0, 0) == -9
-    with pytest.raises(SpecError, match="expected a Rewarder or a function"):
-        Fixed() + 3
 
 
 PAIRS = {
@@ -382,88 +361,6 @@ def test_what_a_rewarder_holds_is_compared_by_attributes_where_it_cannot_be_hash
 
 # qgym's initial mapping (van der Linde et al., 2023) with its own numbers: qubits are placed one a step, and a
 # placement is rewarded by the interactions whose qubits are neighbours.
-
-
-class Mapping(NamedTuple):
-    connection: np.ndarray
-    interaction: np.ndarray
-    placed: tuple
-
-    def good_and_bad(self):
-        """How many interactions between placed qubits are neighbours, and how many are not."""
-        pairs = [
-            self.connection[a, b] for i, a in self.placed for j, b in self.placed if i < j and self.interaction[i, j]
-        ]
-        return sum(pairs), len(pairs) - sum(pairs)
-
-    def done(self):
-        return len(self.placed) == len(self.connection)
-
-
-class Basic(Rewarder):
-    """qgym's BasicRewarder: all placed edges, at every step."""
-
-    def __init__(self, illegal=-100, penalty=-1, edge=5):
-        self.illegal, self.penalty, self.edge = illegal, penalty, edge
-        # A limit where no more can come, as in qgym.
-        low = -math.inf if illegal < 0 or penalty < 0 else 0
-        self.reward_range = (low, math.inf if edge > 0 else 0)
-
-    def __call__(self, state, action, next_state):
-        qubits, places = zip(*state.placed, strict=True) if state.placed else ((), ())
-        if action[0] in qubits or action[1] in places:
-            return self.illegal
-        return self.legal(state, next_state)
-
-    def legal(self, state, next_state):
-        return self.score(next_state)
-
-    def score(self, state):
-        good, bad = state.good_and_bad()
-        return self.edge * good + self.penalty * bad
-
-
-class SingleStep(Basic):
-    """Only the edges that the step has placed."""
-
-    def legal(self, state, next_state):
-        return self.score(next_state) - self.score(state)
-
-
-class Episode(Basic):
-    """All edges, once all qubits are placed."""
-
-    def legal(self, state, next_state):
-        return self.score(next_state) if next_state.done() else 0
-
-
-FULL, EMPTY = 1 - np.eye(3, dtype=int), np.zeros((3, 3), int)
-
-
-@pytest.mark.parametrize(
-    ("rewarder", "connection", "expected"),
-    [
-        (Basic(), FULL, [0, 5, 15]),
-        (Basic(), EMPTY, [0, -1, -3]),
-        (SingleStep(), FULL, [0, 5, 10]),
-        (SingleStep(), EMPTY, [0, -1, -2]),
-        (Episode(), FULL, [0, 0, 15]),
-        (Episode(), EMPTY, [0, 0, -3]),
-    ],
-)
-def test_the_rewarders_of_qgym_give_its_numbers(rewarder, connection, expected):
-    states = [Mapping(connection, FULL, tuple((j, j) for j in range(i))) for i in range(4)]
-    steps = [(states[i], (i, i), states[i + 1]) for i in range(3)]
-    assert rewarder.relabel(steps).tolist() == expected
-    assert rewarder(states[1], (0, 0), states[1]) == -100
-
-
-def test_the_ranges_and_equalities_of_qgyms_rewarders():
-    assert Basic(-1, 0, 0).reward_range == (-math.inf, 0)
-    assert Basic(0, 0, 1).reward_range == (0, math.inf)
-    assert Basic() == Basic() != SingleStep()
-    assert Basic() != Basic(edge=4)
-    assert hash(Basic()) == hash(Basic())
 
 
 def test_functions_are_summed_and_classes_and_closed_ranges_are_refused():

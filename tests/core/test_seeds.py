@@ -94,18 +94,10 @@ def test_setting_the_generator_reproduces_and_reaches_every_stream(make_env):
     def run(generator):
         env = make_env()
         env.rng = generator
+        assert env.rng is generator
         return trace(env, 60)
 
     assert run(np.random.default_rng(5)) == run(np.random.default_rng(5)) != run(np.random.default_rng(6))
-
-
-@every_env
-def test_the_generator_that_is_set_through_wrappers_is_the_one_that_is_used(make_env):
-    env = make_env()
-    mine = np.random.default_rng(0)
-    env.rng = mine
-    assert env.rng is mine
-    assert env.env.rng is mine if isinstance(env, envoi.Wrapper) else True
 
 
 @pytest.mark.parametrize("seed", [-1, 1.0, 0.5, True, "1", [1.5], np.float64(3), b"1"], ids=repr)
@@ -129,27 +121,19 @@ def trace_from_here(env):
     return exact([env.reset() for _ in range(3)])
 
 
-@every_env
-def test_numpy_integers_are_seeds(make_env):
-    assert trace(make_env(), 9, np.int64(7)) == trace(make_env(), 9, 7)
-
-
 @settings(max_examples=20)
 @given(seeds, st.integers(1, 10_000))
 def test_lane_seeds_are_pairwise_distinct_and_fit_31_bits(seed, n):
     given_ = lane_seeds(seed, n)
     assert len(set(given_)) == len(given_) == n
     assert all(0 <= s < 2**31 for s in given_)
+    assert not set(lane_seeds(0, 1000)) & set(lane_seeds(1, 1000))
 
 
 @settings(max_examples=20)
 @given(seeds, st.integers(1, 300), st.integers(1, 300))
 def test_a_lane_has_the_same_seed_however_many_others_there_are(seed, n, more):
     assert lane_seeds(seed, n + more)[:n] == lane_seeds(seed, n)
-
-
-def test_neighbouring_seeds_share_no_lane():
-    assert not set(lane_seeds(0, 1000)) & set(lane_seeds(1, 1000))
 
 
 @every_batch
@@ -183,7 +167,7 @@ def test_building_copying_and_validating_leave_an_environment_untouched(make_env
         envoi.batch(env, 2).reset(seed=9)
         seen = TimeLimit(Validated(copy.deepcopy(env)), 5)
         seen.reset(seed=1)
-    copy.deepcopy(env).reset(seed=3)
+    copy.copy(env).reset(seed=3)  # not shallow: an environment of its own
     pickle.loads(pickle.dumps(env)).reset()
     Validated(env)
     TimeLimit(env, 4)

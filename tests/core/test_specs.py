@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import FLOATS, INTEGERS, Pair, arrays, discretes, generators, leaves, multi_discretes, nested, specs
+from strategies import FLOATS, INTEGERS, Pair, arrays, discretes, generators, leaves, multi_discretes, specs
 
 import envoi
 from envoi import Array, Discrete, Graph, GraphValue, MultiBinary, MultiDiscrete, OneOf, Sequence, SpecError, Text
@@ -20,19 +20,11 @@ def every_array(value):
 
 
 @given(specs(), generators())
-def test_a_sample_lies_in_its_spec(spec, rng):
-    envoi.validate(spec, envoi.sample(spec, rng))
-
-
-@given(specs())
-def test_zeros_lie_in_their_spec(spec):
+def test_samples_and_zeros_lie_in_their_spec(spec, rng):
+    value = envoi.sample(spec, rng)
+    envoi.validate(spec, value)
     envoi.validate(spec, envoi.zeros(spec))
-
-
-@given(specs(), generators())
-def test_samples_are_finite(spec, rng):
-    for array in every_array(envoi.sample(spec, rng)):
-        assert np.isfinite(array).all()
+    assert all(np.isfinite(array).all() for array in every_array(value))
 
 
 @given(arrays(), generators())
@@ -58,15 +50,10 @@ def test_pickle_and_deepcopy_give_an_equal_spec(spec):
 
 
 @given(leaves())
-def test_equal_specs_hash_alike(spec):
-    other = pickle.loads(pickle.dumps(spec))
-    assert spec == other
-    assert hash(spec) == hash(other)
-
-
-@given(leaves())
 def test_a_spec_of_another_name_is_another_spec(spec):
     arguments = spec.__reduce__()[1]
+    same = type(spec)(*arguments)
+    assert (same, hash(same)) == (spec, hash(spec))
     assert type(spec)(*arguments[:-1], "another name") != spec
 
 
@@ -205,12 +192,6 @@ def test_validation_answers_about_anything_with_a_spec_error_or_yes(spec, junk):
     assert envoi.contains(spec, junk) in (True, False)
 
 
-@given(nested(arrays(), 4), generators())
-def test_a_value_of_one_spec_lies_in_another_only_when_it_fits(spec, rng):
-    other = {"wrong": spec}
-    assert not envoi.contains(other, envoi.sample(spec, rng)) or spec == {}
-
-
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_the_full_range_of_an_integer_dtype_is_reached(dtype):
     info = np.iinfo(dtype)
@@ -321,19 +302,12 @@ def test_an_impossible_spec_is_refused(impossible):
         impossible()
 
 
-def test_byte_order_is_that_of_the_machine():
-    assert Array((2,), ">f4") == Array((2,), "float32")
-
-
 def test_an_ordered_dict_of_specs_gives_ordered_dicts():
     spec = collections.OrderedDict(z=Discrete(2), a=Text(2))
     assert type(envoi.zeros(spec)) is collections.OrderedDict
-    assert envoi.contains(spec, {"a": "xy", "z": 1})
-
-
-def test_a_leaf_that_is_no_spec_is_named():
     with pytest.raises(SpecError, match=r"spec\['a'\]\[1\]: expected a spec .* got 3"):
         envoi.spec.check_spec({"a": [Discrete(2), 3]})
+    assert envoi.contains(spec, {"a": "xy", "z": 1})
 
 
 def test_stacked_sequences_put_the_elements_on_a_new_first_axis():
@@ -399,7 +373,8 @@ def test_bounds_of_other_precision_than_the_dtype_keep_their_infinities():
     assert spec.bounded_above.tolist() == [[False, False], [True, True]]
     assert spec.high.tolist() == [[2**63 - 1] * 2, [2**53 + 2] * 2]
     assert Array((2,), "uint64", [-np.inf, 2**64 - 1]).low.tolist() == [0, 2**64 - 1]
-    floats = Array((2,), "float32", [-np.inf, 0])
+    floats = Array((2,), ">f4", [-np.inf, 0])
+    assert floats == Array((2,), "float32", [-np.inf, 0])  # the byte order is that of the machine
     assert floats.bounded_below.tolist() == [False, True]
     assert floats.bounded_above.tolist() == [False, False]
 

@@ -1,7 +1,5 @@
 """Putting an environment into a state, and planning from the one it is in."""
 
-import copy
-
 import numpy as np
 import pytest
 
@@ -61,16 +59,6 @@ def test_the_functions_of_the_bundled_models_take_one_state_as_well_as_many(name
     rng = np.random.default_rng(1)
     for one, both in zip(_leaves(model.observe(after, rng)), _leaves(model.observe(many, rng)), strict=True):
         assert np.array_equal(one, both[0])
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_shallow_copy_is_an_environment_of_its_own(name):
-    for env in (make(name), envoi.batch(make(name), 2)):
-        env.reset(seed=0)
-        twin = copy.copy(env)
-        before = copy.deepcopy(_leaves(env.state))
-        twin.step(twin.sample_action())
-        assert all(map(np.array_equal, _leaves(env.state), before))
 
 
 @pytest.mark.parametrize("mask", [[1, 0, 1], [True, False], np.ones((3, 1), bool)], ids=["integers", "short", "deep"])

@@ -28,15 +28,6 @@ def test_an_episode_ends_where_the_termination_says_so():
             env.step(env.sample_action())
 
 
-def test_where_the_environment_ends_it_stays_ended():
-    env = Terminated(Catch(), lambda state, action, next_state: False)
-    env.reset(seed=0)
-    ends = [env.step(1).terminated for _ in range(9)]
-    assert ends == [False] * 8 + [True]
-    with pytest.raises(EpisodeError):
-        env.step(1)
-
-
 @pytest.mark.parametrize(
     "make", [lambda: envoi.batch(Pendulum(), 5), lambda: envoi.Lanes([Pendulum() for _ in range(5)])]
 )
@@ -112,16 +103,6 @@ def test_terminations_compose_and_use_the_seeded_stream_without_touching_the_dyn
     assert len({len(one) for one in runs}) > 1
     plain = run(Walk(), 1)
     assert [seen for seen, _ in plain][: len(runs[0])] == [seen for seen, _ in runs[0]]
-
-
-def test_snapshots():
-    env = Terminated(Catch(), late)
-    env.reset(seed=0)
-    env.step(env.sample_action())
-    snapshot = env.snapshot()
-    for _ in range(2):
-        assert [env.step(env.sample_action()).terminated for _ in range(3)] == [False, False, True]
-        env.restore(snapshot)
 
 
 def test_what_is_no_termination_is_refused():

@@ -10,7 +10,7 @@ from strategies import Pair, arrays, discretes, generators, multi_binaries, mult
 import envoi
 import envoi.models
 from envoi.integrations.check import check_env
-from envoi.lane_values import lane, stack
+from envoi.lane_values import stack
 from envoi.protocol.multi_env import MASK
 
 WRAPPERS = {
@@ -47,14 +47,6 @@ def told(wrapper, *actions):
 # Clipping.
 
 
-def test_clip_takes_actions_out_of_bounds_to_them():
-    env = envoi.ActionClip(Told(envoi.Array((2,), "float32", [-1, 0], [1, np.inf])))
-    inside, low, high = told(env, np.float32([0.5, 3]), [-7, -7], np.array([7, 7], "float64"))
-    assert inside.tolist() == [0.5, 3]
-    assert low.tolist() == [-1, 0]
-    assert high.tolist() == [1, 7]
-
-
 def test_clip_goes_into_trees_and_leaves_what_has_no_bounds():
     spec = {
         "torque": envoi.Array((), "float64", None, 2.0),
@@ -78,14 +70,6 @@ def test_clip_keeps_the_bounds_to_aim_at_unless_asked_to_drop_them():
     assert envoi.spec_equal(envoi.ActionClip(env).action_spec, env.action_spec)
     spec = envoi.ActionClip(env, unbounded=True).action_spec
     assert (spec.shape, spec.dtype, spec.low, spec.high) == ((1,), env.action_spec.dtype, None, None)
-
-
-def test_clip_changes_no_action_in_place():
-    action = np.float32([9.0])
-    env = envoi.ActionClip(envoi.models.Pendulum())
-    env.reset(seed=0)
-    env.step(action)
-    assert action == 9
 
 
 def test_clip_without_bounds_is_refused():
@@ -143,12 +127,6 @@ def test_offset_by_the_start_lies_in_the_spec_inside(spec, rng):
 
 
 # Numbers for values.
-
-
-def test_discretize_numbers_evenly_spaced_values():
-    env = envoi.ActionDiscretize(Told(envoi.Array((), "float32", -10, 10, "force")), 5)
-    assert envoi.spec_equal(env.action_spec, envoi.Discrete(5, name="force"))
-    assert [float(seen) for seen in told(env, 0, 2, 4)] == [-10, 0, 10]
 
 
 @pytest.mark.parametrize("action", [-1, 5, 1.5, "two"])
@@ -234,15 +212,6 @@ def test_one_hot_is_the_index_of_the_largest():
     assert seen.dtype == np.int32
 
 
-def test_one_hot_leaves_what_is_continuous():
-    spec = {"discrete": envoi.Discrete(3, 1), "continuous": envoi.Array((2,), "float32")}
-    env = envoi.OneHotAction(Told(spec))
-    assert env.action_spec["continuous"] is spec["continuous"]
-    (seen,) = told(env, {"discrete": np.array([0.1, 0.2, 0.7]), "continuous": np.float32([0.5, 0.3])})
-    assert seen["discrete"] == 3
-    assert seen["continuous"].tolist() == np.float32([0.5, 0.3]).tolist()
-
-
 @given(nested(integers | arrays(("float32",))), generators())
 def test_one_hot_vectors_mean_the_action_inside(spec, rng):
     small = all(np.prod(getattr(leaf, "n", 1)) < 50 for _, leaf in envoi.tree.leaves(spec))
@@ -306,16 +275,6 @@ def test_lanes_say_it_as_one_does(wrap):
     actions = [one.sample_action() for _ in range(4)]
     (seen,) = told(batch, stack(batch.action_spec, actions))
     np.testing.assert_array_equal(seen, told(one, *actions))
-
-
-def test_lanes_number_their_values_as_one_does():
-    spec = {"a": envoi.Array((1,), "float32", 0, 1), "b": envoi.Array((2, 1), "float64", -1, 1)}
-    env = envoi.batch(envoi.ActionDiscretize(Told(spec), {"a": 5, "b": [[2], [3]]}), 4)
-    one = envoi.ActionDiscretize(Told(spec), {"a": 5, "b": [[2], [3]]})
-    actions = [envoi.sample(env.action_spec, np.random.default_rng(seed)) for seed in range(4)]
-    (seen,) = told(env, stack(env.action_spec, actions))
-    for index, expected in enumerate(told(one, *actions)):
-        np.testing.assert_equal(lane(spec, seen, index), expected)
 
 
 # Actions that are never legal.

@@ -9,7 +9,7 @@ from strategies import array_leaves, generators, nested
 
 import envoi
 import envoi.models
-from envoi.adapters import to_gymnasium, to_tf_agents
+from envoi.adapters import to_gymnasium
 from envoi.integrations.check import check_env
 from envoi.lane_values import lane
 
@@ -82,17 +82,6 @@ def test_what_cannot_be_filtered_says_why():
 # What came before.
 
 
-def test_history_shows_the_last_observations_the_newest_last():
-    rows = [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3]]
-    assert [one.tolist() for one in seen(envoi.History(Counting(), 3), 0, 0, 0)] == rows
-
-
-def test_history_may_begin_with_the_first_observation():
-    rows = [[20, 20, 20], [20, 20, 21], [20, 21, 22], [21, 22, 23]]
-    env = envoi.History(Counting(20), 3, tile_first_step_obs=True)
-    assert [one.tolist() for one in seen(env, 0, 0, 0)] == rows
-
-
 def test_history_with_actions():
     shown = seen(envoi.History(Counting(), 3, include_actions=True), 5, 6, 7)
     assert [one["observation"].tolist() for one in shown] == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3]]
@@ -155,13 +144,6 @@ def test_what_a_history_shows_lies_in_its_spec_and_is_what_was_seen(spec, n, act
             )
         if tiles:
             np.testing.assert_equal(lane(spec, shown, 0), inner[max(0, len(inner) - n)])
-
-
-def test_a_history_that_was_given_away_does_not_change():
-    env = envoi.History(Counting(), 2, include_actions=True)
-    first, *_ = shown = seen(env, 1, 2, 3)
-    assert first["observation"].tolist() == [0, 0]
-    assert [one["action"].tolist() for one in shown] == [[0, 0], [0, 1], [1, 2], [2, 3]]
 
 
 def test_lanes_remember_each_its_own_episode():
@@ -314,40 +296,6 @@ def test_goals_are_for_a_subclass_to_say():
 
 
 # As TF-Agents count, on their types or ours.
-
-
-class Episodes(Counting):
-    """Counts three steps, by ten for each episode before; the last is paid."""
-
-    observation_spec = envoi.Array((), "int32")
-    reward_spec = envoi.Array((), "float32", name="reward")
-    discount_spec = envoi.Array((), "float32", 0, 1, "discount")
-
-    def initial(self, rng, context):
-        self.episodes += 1
-        return 0
-
-    def observe(self, state, rng):
-        return np.int32(10 * (self.episodes - 1) + state)
-
-    def reward(self, state, action, next_state):
-        return np.float32(next_state == 3)
-
-    def terminal(self, state):
-        return state >= 3
-
-
-def test_counting_as_tf_agents_count():
-    form = to_tf_agents(Episodes())
-    steps = [form.reset(), *(form.step(np.int32(0)) for _ in range(4))]
-    said = [(int(s.step_type), float(s.reward), float(s.discount), int(s.observation)) for s in steps]
-    assert said == [(0, 0, 1, 0), (1, 0, 1, 1), (1, 0, 1, 2), (2, 1, 0, 3), (0, 0, 1, 10)]
-
-
-def test_a_limit_is_a_last_step_that_is_no_end_state():
-    form = to_tf_agents(envoi.TimeLimit(Episodes(), 2))
-    steps = [form.reset(), *(form.step(np.int32(0)) for _ in range(3))]
-    assert [(int(step.step_type), float(step.discount)) for step in steps] == [(0, 1), (1, 1), (2, 1), (0, 1)]
 
 
 @pytest.mark.parametrize(

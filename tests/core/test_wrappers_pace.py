@@ -12,7 +12,6 @@ from traces import exact
 
 import envoi
 import envoi.models
-from envoi.adapters import to_dm_env
 from envoi.integrations.check import check_env
 from envoi.protocol.multi_env import COMMON, MASK
 from envoi.wrappers.episode_ends import PADDING
@@ -327,18 +326,6 @@ def test_agents_that_are_cut_off_see_the_end_also_when_they_wait():
     assert step.terminated == {"first": False, "second": False}
 
 
-def test_a_padded_environment_is_one_of_dm_env_of_that_many_steps():
-    form = to_dm_env(envoi.FixedLength(Scripted((2.0, 3.0)), 4))
-    steps = [form.reset(), *(form.step(0) for _ in range(4))]
-    assert [(step.step_type.name, step.discount) for step in steps] == [
-        ("FIRST", None),
-        ("MID", 1),
-        ("MID", 0),
-        ("MID", 0),
-        ("LAST", 0),
-    ]
-
-
 # What is counted.
 
 
@@ -354,12 +341,6 @@ def test_steps_and_episodes_are_counted():
     assert (env.episodes, env.episode_steps) == (3, 2)
     env.restore(held)
     assert (env.episodes, env.total_steps, env.episode_steps) == (3, 6, 1)
-
-
-def test_a_limit_inside_ends_the_episodes_that_are_counted():
-    env = envoi.RunStats(envoi.TimeLimit(Scripted(), 2))
-    played(env, 0, 0)
-    assert (env.episodes, env.total_steps) == (1, 2)
 
 
 def test_all_lanes_are_counted():
