@@ -76,9 +76,6 @@ def names_of(scheme: str) -> list[str]:
 
     Of an environment with several versions the latest is named.
 
-    Args:
-        scheme: The scheme.
-
     Raises:
         UnknownName: There is no such scheme.
         MissingBackend: Its framework is not installed.

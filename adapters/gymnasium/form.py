@@ -51,9 +51,6 @@ class ToGymnasium(CoreGenerator, OpenForm, gymnasium.Env[Any, Any]):
     Args:
         core: An environment of one lane.
         validate: If True, every value is checked against its spec.
-
-    Attributes:
-        core: The core environment.
     """
 
     _framework = NAME

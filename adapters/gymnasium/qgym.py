@@ -75,11 +75,7 @@ class _Replaced:
 
 
 class FromQgym(FromGymnasium):
-    """An environment of qgym as a core one.
-
-    Attributes:
-        source: The environment.
-    """
+    """An environment of qgym as a core one."""
 
     _framework = "qgym"
 

@@ -36,9 +36,6 @@ class FromGymnasium(TakesContext):
     Args:
         source: The gymnasium environment, possibly wrapped.
         copy: Which observations to copy, see `from_gymnasium`.
-
-    Attributes:
-        source: The gymnasium environment.
     """
 
     _framework = NAME
@@ -151,7 +148,12 @@ class FromGymnasium(TakesContext):
         return layers_and_spaces(self.source, "observation_space", "action_space")
 
     def native_space(self, what: str, agent: Any = None) -> spaces.Space[Any]:
-        """Returns the source's `"observation"` or `"action"` space."""
+        """Returns a space of the source.
+
+        Args:
+            what: `"observation"` or `"action"`.
+            agent: None, because there is only one agent.
+        """
         return getattr(self.source, f"{what}_space")
 
     @property

@@ -178,7 +178,8 @@ def _read_space(space: spaces.Space[Any], path: str, inner: Callable[[spaces.Spa
     if isinstance(space, spaces.Tuple):
         return tuple(inner(sub, f"{path}[{i}]") for i, sub in enumerate(space.spaces))
     if isinstance(space, spaces.Box):
-        return _from_box(space)
+        low = _bound(space.low, space.bounded_below, -np.inf)
+        return Array(space.shape, space.dtype, low, _bound(space.high, space.bounded_above, np.inf))
     if isinstance(space, spaces.Discrete):
         return Discrete(int(space.n), int(space.start), space.dtype)
     if isinstance(space, spaces.MultiDiscrete):
@@ -199,12 +200,6 @@ def _read_space(space: spaces.Space[Any], path: str, inner: Callable[[spaces.Spa
     if isinstance(space, spaces.OneOf):
         return OneOf([inner(sub, f"{path}[{i}]") for i, sub in enumerate(space.spaces)])
     return Foreign(space)
-
-
-def _from_box(space: spaces.Box) -> Array:
-    low = _bound(space.low, space.bounded_below, -np.inf)
-    high = _bound(space.high, space.bounded_above, np.inf)
-    return Array(space.shape, space.dtype, low, high)
 
 
 def _bound(bound: NDArray[Any], bounded: NDArray[np.bool_], infinity: float) -> NDArray[Any] | None:

@@ -41,7 +41,6 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
         validate: If True, every value is checked against its spec.
 
     Attributes:
-        core: The core batch.
         last: The result of the core's last reset or step, a `Reset` or a `Step`.
         begun: In mode `SAME_STEP`, the `Reset` of the lanes that ended in the `Step` that is `last`; else None.
 

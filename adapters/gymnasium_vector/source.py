@@ -47,8 +47,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         copy: Which observations to copy, see `from_gymnasium_vector`.
 
     Attributes:
-        source: The vector environment.
-        mode: Its auto-reset mode.
+        mode: The auto-reset mode of the source.
         restarts: The ways in which its lanes can be reset, see `BatchEnv`.
 
     Raises:
@@ -323,8 +322,7 @@ class FromSyncVector(VectorSpaces, ImportedLanes):
         copy: Which observations to copy, see `from_gymnasium_vector`.
 
     Attributes:
-        source: The vector environment.
-        mode: Its auto-reset mode.
+        mode: The auto-reset mode of the source.
 
     Raises:
         LossyConversion: The lanes have different spaces, or rewards of different specs.

@@ -1,14 +1,6 @@
 """Conversions of specs and values for frameworks whose specs describe arrays (dm_env, TF-Agents).
 
-Every spec but text and variable-sized structures is one array, with a shape, a dtype and two bounds:
-
-| core | shape | low … high |
-|---|---|---|
-| `Array` | its shape | its bounds, or none |
-| `Discrete` | () | start … start+n-1 |
-| `MultiDiscrete` | its shape | start … start+nvec-1 |
-| `MultiBinary` | its shape | 0 … 1 |
-
+Every spec but text and variable-sized structures is one array, with a shape, a dtype and two bounds (`array_form`).
 Back from the array alone comes an `Array`; a framework's spec that is made from a core one therefore remembers it.
 """
 
@@ -176,7 +168,8 @@ def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Conver
     Containers are made in each call. A value with a missing part raises `SpecError`, which names the path.
     """
     if isinstance(spec, (Discrete, Text)):
-        return _from_scalar_array
+        # Authors may use a choice as the key of a dict, and arrays are not hashable.
+        return lambda value: value[()] if type(value) is np.ndarray else value
     if isinstance(spec, Spec):
         return _to_array(spec.dtype) if isinstance(spec, _ARRAYS) and spec.shape == () else None
     return branch_decoder(spec, [(key, decoder(sub, path + p, exact)) for p, key, sub in children(spec)], path, exact)
@@ -209,11 +202,6 @@ def _to_array(dtype: np.dtype[Any]) -> Convert:
         return np.asarray(value) if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value, dtype)
 
     return convert
-
-
-def _from_scalar_array(value: Any) -> Any:
-    # Authors may use a choice as the key of a dict, and arrays are not hashable.
-    return value[()] if type(value) is np.ndarray else value
 
 
 Convert = Callable[[Any], Any]

@@ -94,12 +94,7 @@ class TakesContext(ImportedEnv):
 
     @property
     def context(self) -> dict[str, Any]:
-        """The full context of the coming episodes; settable, with defaults for features that are left out.
-
-        Raises:
-            ContextError: If set, for a feature that the source does not have, a value out of its bounds, or one under
-                which an observation could lie outside the declared bounds.
-        """
+        """The full context of the coming episodes; settable, with defaults for features that are left out."""
         if self._context is not None:
             return dict(self._context)
         return {} if self._bindable is None else self._bindable.space.defaults
@@ -121,17 +116,9 @@ class TakesContext(ImportedEnv):
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
         """Returns a spec of observations that holds under some contexts, all between, the current one and the default.
 
-        These contexts may be set from then on, because the caller is expected to use the result.
-
-        Args:
-            contexts: Full or partial contexts. For a distribution of contexts, the ends of its support.
-
-        Returns:
-            The spec; `observation_spec` itself if no bound becomes wider.
-
-        Raises:
-            ContextError: One is not a context of this source; or one needs wider bounds, and wrappers of the source
-                change its observations.
+        It is `observation_spec` itself if no bound becomes wider. These contexts, full or partial ones, may be set from
+        then on, because the caller is expected to use the result. Raises a ContextError if wrappers of the source
+        change its observations, and bounds would become wider.
         """
         given = list(contexts)
         full = [self._full(context) for context in given]

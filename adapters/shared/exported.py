@@ -126,11 +126,7 @@ class AnyForm(Planned, CoreHolder):
 
     @property
     def context(self) -> Any:
-        """The context of the core, or of a source that has one by itself; setting it sets it there.
-
-        Raises:
-            ContextError: It is set, and nothing inside takes contexts, or not this one.
-        """
+        """The context of the core, or of a source that has one by itself; setting it sets it there."""
         return context_holder(self.core).context
 
     @context.setter
@@ -171,14 +167,7 @@ class AnyForm(Planned, CoreHolder):
         return self._find_holder(name) is not None
 
     def get_wrapper_attr(self, name: str) -> Any:
-        """Returns an attribute of this form, a wrapper of its core, its model or its source.
-
-        Args:
-            name: The attribute's name; if several have it, the outermost one's is returned.
-
-        Raises:
-            AttributeError: None has it.
-        """
+        """Returns an attribute of this form, a wrapper of its core, its model or its source; the outermost one's."""
         holder = self._find_holder(name)
         if holder is None:
             raise AttributeError(f"{self!r} has no attribute {name!r}, nor has anything inside of it")
