@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from depth import examples
 from gymnasium.envs.registration import EnvSpec, parse_env_id
-from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import MaxAndSkipObservation, RescaleAction, TimeAwareObservation
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +17,7 @@ from small_models import Flock, Walk
 from traces import exact
 
 import envoi
-from envoi.adapters import from_env, load, losses, to_gymnasium, to_gymnasium_vector
+from envoi.adapters import from_env, load, to_gymnasium, to_gymnasium_vector
 
 
 def far(state, action, next_state):
@@ -166,16 +165,6 @@ def around(spec):
     return [entry["wrapper"].partition(":")[2] for entry in spec.kwargs["around"]]
 
 
-def test_the_spec_of_the_source_is_inside():
-    source = RescaleAction(gymnasium.make("Pendulum-v1"), np.float32(-1), np.float32(1))
-    core = envoi.FlattenObservation(envoi.History(envoi.TimeLimit(from_env(source), 50), history_length=3))
-    spec = to_gymnasium(core).spec
-    assert (spec.id, spec.max_episode_steps, names(spec)) == ("Pendulum-v1", 50, [])
-    assert around(spec) == ["TimeLimit", "History", "FlattenObservation"]
-    assert losses(core, "gymnasium") == []
-    assert source.spec.max_episode_steps == 200, "the source keeps its own"
-
-
 def test_gymnasiums_wrappers_and_ours_alternate():
     inner = to_gymnasium(envoi.TimeLimit(envoi.ActionRepeat(from_env(gymnasium.make("CartPole-v1")), 2), 30))
     outer = to_gymnasium(envoi.TimeLimit(envoi.History(from_env(TimeAwareObservation(inner)), 2), 20))
@@ -227,14 +216,7 @@ def test_time_aware_observation_reads_the_limit_of_a_core_wrapper():
     ):
         env = TimeAwareObservation(to_gymnasium(core), flatten=False, dict_time_key="steps")
         assert env.max_timesteps == 5
-        for steps in episodes(env):
-            assert len(steps) <= 6
-        env.reset(seed=0)
-        while True:
-            observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            assert observation in env.observation_space
-            if terminated or truncated:
-                break
+        assert all(len(steps) <= 6 for steps in episodes(env))
 
 
 NAMED = {
@@ -247,14 +229,11 @@ NAMED = {
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_an_environment_loaded_by_name_is_made_once_more_by_its_spec(name):
-    form = to_gymnasium(load(name))
-    spec = form.spec
+def test_the_name_is_the_id(name):
+    spec = to_gymnasium(load(name)).spec
     assert spec.id == NAMED[name]
     assert parse_env_id(spec.id)
-    again = made(spec)
-    assert again.spec == spec
-    assert episodes(again) == episodes(form)
+    assert made(spec).spec == spec
 
 
 def test_arguments_of_a_name_are_arguments_of_make():
@@ -312,7 +291,9 @@ def test_a_rewarder_that_was_set_is_an_entry_that_make_refuses():
     assert names(form.spec) == []
     source = from_env(gymnasium.make("CartPole-v1"))
     source.rewarder = 2.0 * source.rewarder
-    assert names(to_gymnasium(source).spec) == ["Rewarder"]
+    spec = to_gymnasium(envoi.TimeLimit(source, 50)).spec
+    assert (spec.id, spec.max_episode_steps, names(spec)) == ("CartPole-v1", 50, ["Rewarder"])
+    assert source.source.spec.max_episode_steps == 500, "the source keeps its own"
 
 
 def test_a_context_that_was_set_is_refused_by_make():
@@ -432,11 +413,6 @@ class Broken(gymnasium.Env):
 
 def test_reading_a_spec_never_raises():
     assert to_gymnasium(envoi.History(from_env(Broken()), 2)).spec is None
-
-
-def test_gymnasiums_checker_makes_a_form_by_its_spec():
-    for core in (load("envoi:catch"), envoi.History(load("envoi:catch"), 2)):
-        check_env(to_gymnasium(core), skip_render_check=True)
 
 
 # Vector forms.

@@ -18,7 +18,7 @@ from scripted import TAXI, Ends, Line, Scripted, Shaped
 from test_gymnasium import discounts, exactly, infos, values
 
 import envoi
-from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiBinary, SnapshotUnsupported, SpecError, Text
+from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError, Text
 from envoi.adapters import from_gymnasium_vector, load, losses, to_gymnasium, to_gymnasium_vector
 from envoi.adapters.gymnasium.specs import to_space
 from envoi.adapters.gymnasium_vector import FromGymnasiumVector, ToGymnasiumVector
@@ -426,24 +426,6 @@ def test_a_mode_that_is_written_as_text_or_not_at_all_is_understood(said):
 # Resets.
 
 
-@every_mode
-def test_a_manual_reset_clears_the_pending_one(mode):
-    for env in (to_gymnasium_vector(lanes_of([[2], [3]]), autoreset_mode=mode), sync([[2], [3]], mode)):
-        act = np.array([5, 5])
-        env.reset(seed=1)
-        env.step(act)
-        env.step(act)
-        assert env.reset(seed=1)[0]["step"].tolist() == [0, 0]
-        assert env.step(act)[0]["step"].tolist() == [1, 1]
-        env.step(act)
-        over = np.array([mode is not SAME, False])
-        if over.any():
-            observation, info = env.reset(options={"reset_mask": over, "else": 1})
-            assert observation["step"].tolist() == [0, 2]
-            assert info["_step"].tolist() == [True, False]
-            assert env.step(act)[0]["step"].tolist() == [1, 3]
-
-
 @pytest.mark.usefixtures("other_processes")
 def test_a_manual_reset_of_a_worker_that_resets_again_clears_it_too():
     source = AsyncVectorEnv([lambda: to_gymnasium(Plain(1))] * 2, shared_memory=False)
@@ -477,14 +459,6 @@ def test_the_caller_keeps_its_options_its_mask_and_its_infos():
     for wrong in (np.array([True]), [True], np.array([1, 0])):
         with pytest.raises(SpecError, match="reset_mask"):
             env.reset(options={"reset_mask": wrong})
-    source = Written(sync([[1]], NEXT))
-    core = from_gymnasium_vector(source)
-    core.reset(seed=[4], options=options)
-    core.reset(seed=4)
-    assert repr(source.asked[0][1]) == repr(options)
-    assert source.asked[0][1] is not options
-    assert type(source.asked[0][0]) is int
-    assert source.asked[1] == (4, None)
 
 
 def test_the_seed_of_each_lane_can_be_read():
@@ -721,16 +695,6 @@ def test_batched_values_of_what_no_array_holds_do_too(spec, n, seed):
     lie_in_the_batched_space(spec, n, np.random.default_rng(seed))
 
 
-def test_spaces_are_batched_and_those_of_one_lane_are_there_in_order():
-    spec = {"z": Discrete(3, start=5), "a": Array((2,), "float32", 0, 1), "m": MultiBinary(2)}
-    env = to_gymnasium_vector(Shaped(spec, spec), 4)
-    assert list(env.single_observation_space) == list(env.observation_space) == list(spec)
-    assert env.observation_space["a"] == spaces.Box(0, 1, (4, 2))
-    assert env.action_space["z"] == spaces.MultiDiscrete([3] * 4, start=[5] * 4)
-    assert list(env.reset()[0]) == list(spec)
-    assert env.num_envs == 4
-
-
 @pytest.mark.parametrize(
     ("spec", "actions", "message"),
     [
@@ -822,35 +786,6 @@ def test_several_agents_become_the_lanes():
 # Aliasing.
 
 
-@every_mode
-def test_what_was_handed_out_stays_what_it_was(mode):
-    makes = [
-        lambda: to_gymnasium_vector(lanes_of([[1], [2], [3]]), autoreset_mode=mode),
-        lambda: to_gymnasium_vector(envoi.TimeLimit(CartPole(), 2), 3, mode),
-        lambda: ToGymnasiumVector(from_gymnasium_vector(sync([[1], [2]], mode, copy=False)), mode),
-        lambda: ToGymnasiumVector(from_gymnasium_vector(Passing(sync([[1], [2]], mode, copy=False))), mode),
-    ]
-    for make in makes:
-        env = make()
-        act = np.full(env.num_envs, env.single_action_space.start + 1)
-        said = [env.reset(seed=0)]
-        held = [copy.deepcopy(said[0])]
-        for _ in range(6):
-            said.append(env.step(act))
-            held.append(copy.deepcopy(said[-1]))
-            over = said[-1][2] | said[-1][3]
-            if mode is DISABLED and over.any():
-                said.append(env.reset(options={"reset_mask": over}))
-                held.append(copy.deepcopy(said[-1]))
-            act += 0
-        for now, then in zip(said, held, strict=True):
-            for a, b in zip(now[:-1], then[:-1], strict=True):
-                np.testing.assert_equal(a, b)
-            same_arrays({k: v for k, v in now[-1].items() if k != "final_obs"}, then[-1]) if mode is not SAME else None
-            for a, b in zip(now[-1].get("final_obs", ()), then[-1].get("final_obs", ()), strict=True):
-                np.testing.assert_equal(a, b)
-
-
 def test_without_copying_the_sources_own_array_comes_through():
     script = [[3], [3]]
     for policy, shared in (("auto", False), (True, False), (False, True)):
@@ -873,14 +808,6 @@ def test_a_final_observation_is_not_shared():
 
 
 def test_environments_of_different_modes_coexist():
-    core = envoi.batch(load("envoi:catch"), 2)
-    forms = {mode: to_gymnasium_vector(core, autoreset_mode=mode) for mode in MODES}
-    for mode, form in forms.items():
-        assert form.metadata["autoreset_mode"] is mode
-    assert "autoreset_mode" not in core.metadata
-    assert "autoreset_mode" not in VectorEnv.metadata
-    forms[NEXT].metadata["render_modes"].append("mine")
-    assert "mine" not in core.metadata["render_modes"]
     # gymnasium's own classes write their mode into metadata that the class shares; modes are still distinguished.
     sources = [sync([[1]], mode) for mode in MODES]
     assert [from_gymnasium_vector(source).mode for source in sources] == list(MODES)

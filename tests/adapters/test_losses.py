@@ -106,17 +106,23 @@ def of_gymnasium(agent=""):
     return {row: [placed(case) for case in cases] for row, cases in GYMNASIUM.items()}
 
 
-GYMNASIUM = {
-    Row("complex `Array` leaves", "dtype", "refused"): [seen(Array((2,), "complex64")), done(Array((), "complex128"))],
-    Row("`MultiBinary` leaves with a size of 0", "shape", "refused"): [seen(MultiBinary((2, 0)))],
-    Row(
-        "`Discrete`, `MultiDiscrete` leaves in a dtype too narrow for gymnasium's own arithmetic", "dtype", "refused"
-    ): [
-        seen(Discrete(256, dtype="uint8")),
-        done(MultiDiscrete([256], dtype="uint8")),
-    ],
-    Row("leaves that only another framework knows", "type", "refused"): [seen(leaf) for leaf in ODD],
-}
+def gymnasium_rows(seen=seen, done=done, unknown=ODD):
+    return {
+        Row("complex `Array` leaves", "dtype", "refused"): [
+            seen(Array((2,), "complex64")),
+            done(Array((), "complex128")),
+        ],
+        Row("`MultiBinary` leaves with a size of 0", "shape", "refused"): [seen(MultiBinary((2, 0)))],
+        Row(
+            "`Discrete`, `MultiDiscrete` leaves in a dtype too narrow for gymnasium's own arithmetic",
+            "dtype",
+            "refused",
+        ): [seen(Discrete(256, dtype="uint8")), done(MultiDiscrete([256], dtype="uint8"))],
+        Row("leaves that only another framework knows", "type", "refused"): [seen(leaf) for leaf in unknown],
+    }
+
+
+GYMNASIUM = gymnasium_rows()
 
 CASES = {
     "gymnasium": {**GYMNASIUM, Row("several agents", "number", "refused"): [SEVERAL]},
@@ -158,19 +164,7 @@ CASES = {
         ],
     },
     "sb3": {
-        Row("complex `Array` leaves", "dtype", "refused"): [
-            flat_seen(Array((2,), "complex64")),
-            flat_done(Array((), "complex128")),
-        ],
-        Row("`MultiBinary` leaves with a size of 0", "shape", "refused"): [flat_seen(MultiBinary((2, 0)))],
-        Row(
-            "`Discrete`, `MultiDiscrete` leaves in a dtype too narrow for gymnasium's own arithmetic",
-            "dtype",
-            "refused",
-        ): [flat_seen(Discrete(256, dtype="uint8")), flat_done(MultiDiscrete([256], dtype="uint8"))],
-        Row("leaves that only another framework knows", "type", "refused"): [
-            flat_seen(leaf) for leaf in (*ODD, FOREIGN)
-        ],
+        **gymnasium_rows(flat_seen, flat_done, (*ODD, FOREIGN)),
         Row("`Text`, `Sequence`, `Graph`, `OneOf` leaves", "type", "refused"): [
             *(flat_seen(leaf) for leaf in STRUCTURED),
             flat_done(Text(3)),

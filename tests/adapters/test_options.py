@@ -3,6 +3,7 @@
 import copy
 import pickle
 
+import forms
 import gridverse_like
 import gymnasium
 import numpy as np
@@ -238,25 +239,14 @@ def test_the_values_of_a_context_reach_vector_forms_for_the_lanes_that_have_them
 
 
 @pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
-def test_the_values_of_a_context_reach_the_infos_of_every_form():
-    make = lambda: envoi.Contextual(envoi.models.CartPole(), {"a": {"gravity": 9.0}})  # noqa: E731
-    options, said = {"gravity": 1.0}, {**envoi.models.CartPole.context_space.defaults, "gravity": 1.0}
-    form = to_gymnasium(make())
-    assert form.reset(options=options)[1]["context"] == form.step(0)[-1]["context"] == said
-    form = to_pettingzoo(make())
-    assert form.reset(options=options)[1]["agent_0"]["context"] == form.step({"agent_0": 0})[-1]["agent_0"]["context"]
-    form = to_dm_env(make())
-    form.reset_options = options
-    form.reset()
-    assert form.info["context"] == said
-    form.step(0)
-    assert form.info["context"] == said
-    form = to_tf_agents(make())
-    form.reset_options = options
-    form.reset()
-    assert form.get_info()["context"] == said
-    form = to_rllib(make())({})
-    assert form.reset(options=options)[1]["context"] == said
+@pytest.mark.parametrize("name", ["gymnasium", "dm_env", "tf_agents", "rllib", "pettingzoo"])
+def test_the_values_of_a_context_reach_the_infos_of_every_form(name):
+    core = envoi.Contextual(envoi.models.CartPole(), {"a": {"gravity": 9.0}})
+    row, rng = forms.FORMS[name], np.random.default_rng(0)
+    form = row.make(envoi.as_multi(core, "me") if row.kind == "several" else core)
+    for info in (row.begin(form, 0, {"gravity": 1.0})[1], row.step(form, rng).info):
+        told = info.get("me", info)["context"]
+        assert told == {**envoi.models.CartPole.context_space.defaults, "gravity": 1.0}
 
 
 # Sources whose own `reset` has no parameter for options.
