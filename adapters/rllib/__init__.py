@@ -56,8 +56,6 @@ RLlib gives the env creator less information than the callback `bind_worker`:
 (`{"in_evaluation": True}`), and its seeds are not repeated otherwise. RLlib sends a seed only if
 `config.debugging(seed=…)` sets one, and repeats it only in evaluations that are counted in episodes (its default), so
 only these have the same episodes each time.
-
-Spaces, codecs, masks and unusual discounts are decided at construction; a step calls the core's step.
 """
 
 from __future__ import annotations
@@ -73,7 +71,7 @@ from ..gymnasium import from_gymnasium
 from ..registry import from_env
 from .codec import Codec, losses
 from .creator import EnvCreator, bind_worker
-from .form import ActionMasks, Canonical, RLlibEnv, WorkerSeeds
+from .form import ActionMasks, Canonical, RLlibEnv, RLlibForm, WorkerSeeds
 
 __all__ = [
     "Codec",
@@ -98,10 +96,7 @@ def _is_multi_agent(env: object) -> bool:
 
 def recognises(env: object) -> bool:
     """Returns True for an environment in RLlib's form, one of RLlib's own classes, or a result of `to_rllib`."""
-    if isinstance(env, (RLlibEnv, EnvCreator)) or _is_multi_agent(env):
-        return True
-    module = sys.modules.get(f"{__package__}.vector_form")
-    return module is not None and isinstance(env, module.RLlibVectorEnv)
+    return isinstance(env, (RLlibForm, EnvCreator)) or _is_multi_agent(env)
 
 
 def to_rllib(
@@ -149,13 +144,12 @@ def from_rllib(env: Any) -> Env | MultiEnv:
     if isinstance(env, EnvCreator):
         is_ready = not isinstance(env.env, str) and not callable(env.env)
         return from_env(env.env) if is_ready else env().core
-    if isinstance(env, RLlibEnv):
+    if isinstance(env, RLlibForm):
         return env.core
     if _is_multi_agent(env):
-        from .multi_form import RLlibMultiEnv
         from .multi_source import FromRLlibMulti
 
-        return env.core if isinstance(env, RLlibMultiEnv) else FromRLlibMulti(env)
+        return FromRLlibMulti(env)
     if isinstance(env, gymnasium.vector.VectorEnv):
         from ..gymnasium_vector import from_gymnasium_vector
 

@@ -1,7 +1,6 @@
 """Conversions for neural networks: observations to one float32 array or to images, flat actions to the core's.
 
-`Codec` maps the observations and actions of an environment, of any structure, to the spaces that common policy
-networks are built for, and back, one at a time or for all lanes of a batch. The table is in `envoi.adapters.rllib`.
+They convert one value or those of all lanes of a batch. The table is in `envoi.adapters.rllib`.
 """
 
 from __future__ import annotations
@@ -38,19 +37,12 @@ MAX_INTEGERS = 4096
 
 @dataclass(frozen=True)
 class _ActionLeaf:
-    """A leaf of an action as a part of RLlib's flat action.
-
-    Attributes:
-        size: The number of flat elements.
-        counts: The number of values of each element, shape (size,), for integers; None for real numbers.
-        bounds: The lowest and the highest real numbers, float32 of shape (size,) each; None for integers.
-        decode: Converts the elements, of shape (size,) or (n, size), to the leaf's value or that of n lanes.
-    """
+    """A leaf of an action as a part of RLlib's flat action, of `size` elements."""
 
     size: int
-    counts: NDArray[np.int64] | None
-    bounds: Bounds | None
-    decode: Callable[[NDArray[Any]], Any]
+    counts: NDArray[np.int64] | None  # of the values of each element, for integers
+    bounds: Bounds | None  # the lowest and the highest real numbers
+    decode: Callable[[NDArray[Any]], Any]  # from (size,) or (n, size) to the leaf's value or that of n lanes
 
 
 def action_leaf(spec: Spec, path: str) -> _ActionLeaf:
@@ -232,12 +224,6 @@ def _parts(env: Env | MultiEnv, masked: bool = False) -> Iterator[tuple[Any, _Pa
         yield agent, _Part("" if isinstance(env, Env) else f"[{agent!r}]", seen, action, reward)
 
 
-_FLATTENED = (
-    "RLlib's networks see one flat vector; those of envoi.integrations.rllib see images as images, and "
-    'canonical="structured" keeps them for a module of your own'
-)
-
-
 def losses(env: Env | MultiEnv) -> list[Loss]:
     """Lists the parts of a core environment that RLlib's networks receive less precisely, or that are refused."""
     found: list[Loss] = []
@@ -260,7 +246,11 @@ def _losses_in(
             hint = f"the network {'sees' if is_seen else 'gives'} float32"
             found.append(Loss(path, "precision", repr(leaf), NAME, False, hint))
         if not refused and is_seen and len(getattr(leaf, "shape", ())) > 1 and not is_square_image(spec):
-            found.append(Loss(path, "shape", repr(leaf), NAME, False, _FLATTENED))
+            hint = (
+                "RLlib's networks see one flat vector; those of envoi.integrations.rllib see images as images, and "
+                'canonical="structured" keeps them for a module of your own'
+            )
+            found.append(Loss(path, "shape", repr(leaf), NAME, False, hint))
     return found if any(loss.refused for loss in found) else found + _refusal(plan, spec, what)
 
 

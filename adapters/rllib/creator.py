@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -35,16 +35,11 @@ RESERVED = ("in_evaluation", "num_envs", FORM, OPTIONS)
 
 
 class _Made:
-    """The record of the forms that a creator made in this process. A copy or pickle of it is empty.
-
-    Attributes:
-        warned: True if the creator has warned of narrowed precision.
-        has_masks: True if the environment has action masks; None until it was asked.
-    """
+    """The record of the forms that a creator made in this process. A copy or pickle of it is empty."""
 
     def __init__(self) -> None:
-        self.warned = False
-        self.has_masks: bool | None = None
+        self.warned = False  # of narrowed precision
+        self.has_masks: bool | None = None  # None until the environment was asked
         self._context: Any = None
         self._forms: list[weakref.ref[RLlibForm]] = []
 
@@ -56,8 +51,7 @@ class _Made:
         lanes = [*before, form]
         self._context, self._forms = context, [weakref.ref(made) for made in lanes]
         for index, made in enumerate(lanes):
-            worker, in_evaluation = made.seeds.worker, made.seeds.in_evaluation
-            made.place = Place(worker, worker * len(lanes) + index, in_evaluation)
+            made.place = replace(made.place, lane=made.seeds.worker * len(lanes) + index)
 
     def __reduce__(self) -> tuple[type[_Made], tuple[()]]:
         return _Made, ()
@@ -65,18 +59,7 @@ class _Made:
 
 @dataclass(frozen=True)
 class EnvCreator:
-    """The env creator to register with Tune: makes a form for RLlib on a worker.
-
-    Args:
-        env: A name for `envoi.adapters.load`, a callable that makes an environment, or an environment, of which each
-            lane gets a copy.
-        validate: If True, every value is checked against its spec.
-        arguments: Arguments for `load` or the callable; entries of RLlib's `env_config` are added and override these.
-        canonical: The spaces of the form, see `Canonical`.
-        action_masks: If True, each observation is a dict with the mask of the actions; "auto" for True where the
-            environment has masks, see `has_masks`.
-        num_envs: The number of lanes of each batch; None to make batches only if RLlib sets the number.
-    """
+    """The env creator to register with Tune: makes a form for RLlib on a worker. Its arguments are `to_rllib`'s."""
 
     env: Any
     validate: bool = False
@@ -88,11 +71,8 @@ class EnvCreator:
 
     def __call__(self, env_context: Mapping[str, Any] | None = None) -> RLlibEnv | RLlibMultiEnv | RLlibVectorEnv:
         config = dict(env_context or {})
-        arguments = {
-            **self.arguments,
-            **{name: value for name, value in config.items() if name not in RESERVED},
-        }
-        core = self._core(arguments, self._lanes(config.get("num_envs")))
+        arguments = {**self.arguments, **{name: value for name, value in config.items() if name not in RESERVED}}
+        core = self._core(arguments, config.get("num_envs"))
         form_settings = config.get(FORM) or {}
         canonical: Canonical = form_settings.get("canonical", self.canonical)
         masks: ActionMasks = form_settings.get("action_masks", self.action_masks)
@@ -123,20 +103,15 @@ class EnvCreator:
     def _has_masks(self, arguments: Mapping[str, Any]) -> bool:
         """Returns True if the environment has action masks; asks one that is made for it, once per process."""
         if self._made.has_masks is None:
-            probe = make_core(self.env, arguments)
-            try:
+            with make_core(self.env, arguments) as probe:
                 self._made.has_masks = has_masks(probe)
-            finally:
-                probe.close()
         return self._made.has_masks
 
-    def _lanes(self, asked: int | None) -> int | None:
-        """Returns the number of lanes, set by the creator or by RLlib, or None if the environment is no batch."""
+    def _core(self, arguments: Mapping[str, Any], asked: int | None) -> Env | MultiEnv:
+        """Makes the core environment; a batch if the creator or RLlib has set a number of lanes."""
         if asked is not None and self.num_envs not in (None, asked):
             raise SpecError(f"num_envs: expected {self.num_envs}, as in to_rllib; RLlib asks for {asked} lanes")
-        return self.num_envs if asked is None else asked
-
-    def _core(self, arguments: Mapping[str, Any], lanes: int | None) -> Env | MultiEnv:
+        lanes = self.num_envs if asked is None else asked
         core = make_core(self.env, arguments)
         if lanes is None:
             return core
@@ -207,10 +182,8 @@ def bind_worker(*, env: Any, env_context: Any, env_runner: Any = None, **_: Any)
 
 
 def _refuse_merged_contexts(training: Any, evaluation: Any) -> None:
-    """Refuses plain sets of contexts that RLlib would merge into one, as it merges mappings at any depth.
-
-    Only a training config has both sets; the `env_config` of an evaluation env is already merged.
-    """
+    """Refuses plain sets of contexts that RLlib would merge into one, as it merges mappings at any depth."""
+    # Only a training config has both sets; the `env_config` of an evaluation env is already merged.
     if not isinstance(evaluation, Mapping) or not isinstance(training, Mapping):
         return
     given: Mapping[str, Any] = evaluation.get("env_config") or {}

@@ -66,19 +66,27 @@ class Place:
 
 
 class RLlibForm(AnyForm):
-    """Base of RLlib's forms, whose worker and lane RLlib makes known only after construction.
-
-    Attributes:
-        seeds: Computes the core's seeds from RLlib's.
-        last: The result of the core's last reset or step; None before the first reset.
-    """
+    """Base of RLlib's forms, whose worker and lane RLlib makes known only after construction."""
 
     seeds: WorkerSeeds
-    last: Any
+    last: Any  # the result of the core's last reset or step; None before the first reset
 
     _framework = NAME
     _memory = ("seeds",)
     _lane: int = 0
+
+    def __init__(
+        self,
+        core: Any,
+        worker: int = 0,
+        in_evaluation: bool = False,
+        validate: bool = False,
+        canonical: Canonical = True,
+        action_masks: bool = False,
+    ) -> None:
+        self._canonical, self._action_masks = canonical, action_masks
+        self.seeds = WorkerSeeds(worker, in_evaluation)
+        super().__init__(core, validate=validate)
 
     def forget_seeds(self) -> None:
         """Forgets the last seed, so that a repeated one restarts the random streams, for resets outside of RLlib."""
@@ -97,31 +105,12 @@ class RLlibForm(AnyForm):
 
 
 class CodedForm(RLlibForm):
-    """Base of the forms of one agent, of one lane or of many, whose spaces are those of one codec.
-
-    Attributes:
-        core: The core environment.
-        codec: Converts between its values and RLlib's; None if the form is not canonical.
-        seeds: Computes the core's seeds from RLlib's.
-    """
+    """Base of the forms of one agent, of one lane or of many, whose spaces are those of one codec."""
 
     _planned = ("codec", "_masks")
 
-    codec: Codec | None
+    codec: Codec | None  # None if the form is not canonical
     spec: Any = None  # which gymnasium's `make` may set; the core's would make a form with other spaces
-
-    def __init__(
-        self,
-        core: Any,
-        worker: int = 0,
-        in_evaluation: bool = False,
-        validate: bool = False,
-        canonical: Canonical = True,
-        action_masks: bool = False,
-    ) -> None:
-        self._canonical, self._action_masks = canonical, action_masks
-        self.seeds = WorkerSeeds(worker, in_evaluation)
-        super().__init__(core, validate=validate)
 
     def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
         observations, actions = self._space("observation"), self._space("action")
@@ -153,7 +142,6 @@ class RLlibEnv(CodedForm, ToGymnasium):
     """A core environment in RLlib's canonical form: a gymnasium env that an env runner steps. See `CodedForm`."""
 
     _memory = ("_last",)
-
     _planned = ("_step",)
 
     _last: Any = None  # a `Reset`, or the six values of a fast step

@@ -29,15 +29,12 @@ class Masks:
     `Discrete`, a tuple of one for each integer for `MultiDiscrete`, an array of 0, 1 and 2 (either) for `MultiBinary`,
     and dicts and tuples of these; or flat, as it is here. Its dtype is any of bool, integers and floats, where
     everything but 0 is legal.
-
-    Attributes:
-        size: The number of elements.
     """
 
     def __init__(self, spec: SpecTree, path: str = "action") -> None:
         self._spec = spec
         counts = [_counts(leaf, at) for at, leaf in leaves(spec, path)]
-        self.size = sum(int(count.sum()) for count in counts)
+        self.size = sum(int(count.sum()) for count in counts)  # the number of elements
         if not self.size:
             raise LossyConversion(
                 path, "mask", repr(spec), NAME, "leave action_masks=False; there is no action to mask"
@@ -134,7 +131,7 @@ def _ravel(mask: Any) -> Iterator[NDArray[Any]]:
 
 def without_mask(observation: SpecTree, action: SpecTree) -> SpecTree:
     """Returns an observation spec without the `"action_mask"` that it shows, if any."""
-    if not _shows_mask(observation, action):
+    if not shows_mask(observation, action):
         return observation
     return {key: sub for _, key, sub in children(cast("Any", observation)) if key != MASK}
 
@@ -142,9 +139,10 @@ def without_mask(observation: SpecTree, action: SpecTree) -> SpecTree:
 def can_mask(spec: SpecTree) -> bool:
     """Returns True if actions of a spec can be masked."""
     try:
-        return Masks(spec).size > 0
+        Masks(spec)
     except LossyConversion:
         return False
+    return True
 
 
 def declares_masks(env: Env | MultiEnv) -> list[Any]:
@@ -158,7 +156,7 @@ def declares_masks(env: Env | MultiEnv) -> list[Any]:
     return [
         agent
         for agent, observation, action, _ in agents_specs(env)
-        if _shows_mask(observation, action) or (defined and can_mask(action))
+        if shows_mask(observation, action) or (defined and can_mask(action))
     ]
 
 
@@ -182,7 +180,8 @@ def agents_specs(env: Env | MultiEnv) -> Iterator[tuple[Any, SpecTree, SpecTree,
         yield agent, env.observation_spec[agent], env.action_spec[agent], env.reward_spec[agent]
 
 
-def _shows_mask(observation: SpecTree, action: SpecTree) -> bool:
+def shows_mask(observation: SpecTree, action: SpecTree) -> bool:
+    """Returns True if an observation has the mask of an action beside other parts, as RLlib's modules expect it."""
     if not isinstance(observation, AnyDict) or MASK not in observation or len(observation) < 2 or not can_mask(action):
         return False
     shape = getattr(observation[MASK], "shape", None)

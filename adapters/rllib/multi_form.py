@@ -40,7 +40,7 @@ from ..gymnasium.specs import decoder, encoder, like_source, to_space
 from ..shared.discounts import with_discounts
 from ..shared.exported import MultiForm
 from .codec import Codec
-from .form import Canonical, RLlibForm, WorkerSeeds
+from .form import RLlibForm
 from .masks import Masks, can_mask
 
 ALL = "__all__"
@@ -54,37 +54,22 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
     """A core environment of several agents as RLlib's env runners step it.
 
     Attributes:
-        core: The core environment.
-        observation_spaces: The space of each possible agent's observations.
-        action_spaces: The space of each possible agent's actions.
         state_space: The space of `state()`, or None if the core has no `state_spec`.
         codecs: The codec of each agent; empty if the form is not canonical.
-        seeds: Computes the core's seeds from RLlib's.
-        last: The result of the core's last reset or step.
     """
 
     _planned = ("codecs", "_encode", "_decode", "_masks", "_is_plain", "_step", "_encode_state")
     _memory = ("_begun", "_recorded", "_held", "_last", "_quiet_flags", "_np_random_seed")
 
-    def __init__(
-        self,
-        core: MultiEnv,
-        worker: int = 0,
-        in_evaluation: bool = False,
-        validate: bool = False,
-        canonical: Canonical = True,
-        action_masks: bool = False,
-    ) -> None:
-        self._canonical, self._action_masks = canonical, action_masks
+    def __init__(self, core: MultiEnv, *settings: Any, **named_settings: Any) -> None:
         # -1 means unknown; for None, gymnasium would replace the generator when its seed is read.
         self._np_random_seed = -1
-        self.seeds = WorkerSeeds(worker, in_evaluation)
         self._begun = False
         self._last: Any = None  # a `MultiReset`, or the result of `step_values`
         self._recorded: set[Any] = set()  # the agents whose episodes RLlib records, until it gets their ends
         self._held: dict[Any, Ended] = {}  # the ends that RLlib gets in the next step
         self._quiet_flags: dict[Any, bool] = {}  # the flags of a quiet step; empty until RLlib knows all in play
-        super().__init__(core, validate)
+        super().__init__(core, *settings, **named_settings)
         self.action_spaces = self._space_by_agent("action")
         self.observation_spaces = {
             agent: self._masks[agent].space(space) if agent in self._masks else space
@@ -116,8 +101,8 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
             self._encode: dict[Any, Any] = {agent: codec.encode for agent, codec in self.codecs.items()}
             self._decode: dict[Any, Any] = {agent: codec.decode for agent, codec in self.codecs.items()}
         else:
-            self._encode = _converters(encoder, core.observation_spec)
-            self._decode = _converters(decoder, core.action_spec)
+            self._encode = {agent: f for agent, spec in core.observation_spec.items() if (f := encoder(spec))}
+            self._decode = {agent: f for agent, spec in core.action_spec.items() if (f := decoder(spec))}
         self._masks: dict[Any, Masks] = {}
         if self._action_masks:
             able = [agent for agent in agents if can_mask(core.action_spec[agent])]
@@ -131,10 +116,8 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         """All possible agents; a new list each time."""
         return list(self.core.possible_agents)
 
-    @property
-    def agents(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """All possible agents, because RLlib's checker accepts no others; the agents in play are `core.agents`."""
-        return list(self.core.possible_agents)
+    # RLlib's checker accepts no others; the agents in play are `core.agents`.
+    agents = possible_agents  # pyright: ignore[reportAssignmentType]
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Any:
         """Starts a new episode; see `MultiAgentEnv.reset`.
@@ -176,15 +159,11 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
 
     def encode_observations(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> dict[Any, Any]:
         """Converts the core's observations for RLlib, with masks if `action_masks` is set."""
-        encode, masks = self._encode, self._masks
-        if encode:
-            encoded = {agent: encode[agent](value) for agent, value in observations.items()}
-        else:
-            encoded = {**observations}
-        if masks:
-            for agent in encoded:
-                if agent in masks:
-                    encoded[agent] = masks[agent].beside(encoded[agent], infos.get(agent, {}), observations[agent])
+        encode = self._encode
+        encoded = {agent: encode[agent](value) if agent in encode else value for agent, value in observations.items()}
+        for agent, masks in self._masks.items():
+            if agent in encoded:
+                encoded[agent] = masks.beside(encoded[agent], infos.get(agent, {}), observations[agent])
         return encoded
 
     def observation(self, agent: Any) -> Any:
@@ -197,7 +176,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         infos = with_discounts(infos, discounts, terminated)
         if self._held or any(terminated.values()) or any(truncated.values()):
             self._quiet_flags = {}
-            return self._ending(observations, rewards, terminated, truncated, infos)
+            return self._ending(step._replace(observations=observations, infos=infos))
         flags = self._meet(observations, terminated)
         return observations, rewards, {**flags}, {**flags}, infos
 
@@ -209,15 +188,9 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         self._quiet_flags = flags if self._recorded.issuperset(agents) else {}
         return flags
 
-    def _ending(
-        self,
-        observations: Mapping[Any, Any],
-        rewards: dict[Any, Any],
-        terminated: Mapping[Any, bool],
-        truncated: Mapping[Any, bool],
-        infos: Mapping[Any, Info],
-    ) -> Any:
+    def _ending(self, step: MultiStep) -> Any:
         """Returns a step for RLlib in which agents end, those of this step or held back from the one before."""
+        observations, rewards, terminated, truncated, _, infos = step
         ends: dict[Any, Ended] = {
             agent: (observations[agent], bool(terminated[agent]), bool(truncated[agent]), infos[agent])
             for agent in terminated
@@ -255,13 +228,3 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         """Returns the core's state, a value of `state_space` if there is one."""
         state = self.core.state
         return state if self._encode_state is None else self._encode_state(state)
-
-
-def _converters(make: Any, specs: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Returns a converter for each agent's values; none where all of them are the same on both sides."""
-    made = {agent: make(spec) for agent, spec in specs.items()}
-    return {agent: convert or _same for agent, convert in made.items()} if any(made.values()) else {}
-
-
-def _same(value: Any) -> Any:
-    return value

@@ -25,7 +25,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from envoi import Discrete, EpisodeError, MultiReset, MultiStep, SpecError
+from envoi import EpisodeError, MultiReset, MultiStep, SpecError
 from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC
 from envoi.protocol.process import Info
 from envoi.spec import SpecTree, zeros
@@ -36,6 +36,7 @@ from ..shared.arrival import is_held, owned
 from ..shared.discounts import is_number
 from ..shared.imported import ImportedMulti
 from .form import NAME
+from .masks import shows_mask
 from .multi_form import ALL
 
 
@@ -44,19 +45,36 @@ class FromRLlibMulti(ImportedMulti):
 
     If the source is a form of envoi, possibly inside gymnasium's wrappers, its `last` has what RLlib's steps lack: each
     agent's own flags, discounts, and infos of waiting agents.
-
-    Attributes:
-        source: The environment.
     """
 
     _framework = NAME
     _planned = ("_encode", "_masked")
 
     def _agents(self) -> tuple[Any, ...]:
-        return _possible(self.unwrapped)
+        native = self.unwrapped
+        declared = getattr(native, "observation_spaces", None) or getattr(
+            getattr(native, "observation_space", None), "spaces", None
+        )
+        ids = getattr(native, "_agent_ids", None) or set()
+        agents = getattr(native, "possible_agents", None) or getattr(native, "agents", None) or ()
+        if isinstance(ids, set) and set(agents) <= ids and ids:
+            # RLlib made the list from a set, whose order differs between processes.
+            agents = sorted(ids, key=str)
+        if not agents and isinstance(declared, Mapping):
+            agents = tuple(declared)
+        if not agents:
+            raise SpecError(f"{native}: expected possible_agents, or observation_spaces of each agent; it has neither")
+        return tuple(agents)
 
     def _space(self, what: str, agent: Any) -> gymnasium.Space[Any]:
-        return _space(self.unwrapped, agent, what)
+        native = self.unwrapped
+        try:
+            space = getattr(native, f"get_{what}_space")(agent)
+        except KeyError:
+            space = None
+        if space is None:
+            raise SpecError(f"{native}: expected a space in {what}_spaces for the possible agent {agent!r}, got none")
+        return space
 
     def _spec(self, what: str, agent: Any) -> SpecTree:
         return from_space(self._space(what, agent), f"{what}_space[{agent!r}]")
@@ -74,14 +92,8 @@ class FromRLlibMulti(ImportedMulti):
         encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_spec.items()}
         self._encode = {agent: encode for agent, encode in encoders.items() if encode}
         has_form = self._form_inside is not None
-        self._masked = frozenset() if has_form else frozenset(filter(self._shows_mask, self.possible_agents))
-
-    def _shows_mask(self, agent: Any) -> bool:
-        """Returns True if an agent's observation contains the action mask, as RLlib's masking modules expect."""
-        spec, action = self.observation_spec[agent], self.action_spec[agent]
-        if not isinstance(spec, dict) or MASK not in spec or not isinstance(action, Discrete):
-            return False
-        return getattr(spec[MASK], "shape", None) == (action.n,)
+        shown = (a for a in self.possible_agents if shows_mask(self.observation_spec[a], self.action_spec[a]))
+        self._masked = frozenset(() if has_form else shown)
 
     def _source_seed(self, seed: int | None) -> int | None:
         if seed is not None:
@@ -110,10 +122,10 @@ class FromRLlibMulti(ImportedMulti):
         encode = self._encode
         before = None if self._rewarder is None else self.state
         sent = {agent: encode[agent](action) if agent in encode else action for agent, action in actions.items()}
-        observations, *others = self.source.step(sent)
-        held = is_held(observations)
-        has_form = self._form_inside is not None
-        result = self._step_of_form() if has_form else self._step_of_foreign(observations, *others, held=held)
+        step = self.source.step(sent)
+        observations = step[0]
+        held = is_held(observations, 2)
+        result = self._step_of_foreign(step, held) if self._form_inside is None else self._step_of_form()
         self._saw.update(result.observations)
         if self._rewarder is not None:
             result = result._replace(rewards=self._rewarded(result.rewards, before, actions))
@@ -130,15 +142,8 @@ class FromRLlibMulti(ImportedMulti):
         observed = self._taken(form.encode_observations(step.observations, step.infos), True)
         return step._replace(observations=observed, infos=infos)
 
-    def _step_of_foreign(
-        self,
-        observations: dict[Any, Any],
-        rewards: dict[Any, Any],
-        terminateds: dict[Any, bool],
-        truncateds: dict[Any, bool],
-        infos: dict[Any, Info],
-        held: bool,
-    ) -> MultiStep:
+    def _step_of_foreign(self, step: tuple[Mapping[Any, Any], ...], held: bool) -> MultiStep:
+        observations, rewards, terminateds, truncateds, infos = step
         roster = self._roster
         affected = roster.playing
         if new := {*observations, *rewards, *self._listed()}.difference(affected):
@@ -183,7 +188,7 @@ class FromRLlibMulti(ImportedMulti):
         listed = getattr(self.unwrapped, "agents", None) or ()
         return set(listed).intersection(self.possible_agents).difference(self._roster.ended)
 
-    def _taken(self, observations: dict[Any, Any], held: bool) -> dict[Any, Any]:
+    def _taken(self, observations: Mapping[Any, Any], held: bool) -> dict[Any, Any]:
         take = self._takes
         agents = tuple(observations)
         if agents != self._roster.playing:
@@ -239,30 +244,3 @@ def _turn_of(playing: tuple[Any, ...], observed: Mapping[Any, Any]) -> tuple[Any
     """Returns the agents in play that act next, which are those that are observed; None for all."""
     acting = tuple(agent for agent in playing if agent in observed)
     return None if acting == playing else acting
-
-
-def _possible(native: Any) -> tuple[Any, ...]:
-    """Returns the possible agents of an environment, in the order in which it declares them."""
-    declared = getattr(native, "observation_spaces", None) or getattr(
-        getattr(native, "observation_space", None), "spaces", None
-    )
-    ids = getattr(native, "_agent_ids", None) or set()
-    agents = getattr(native, "possible_agents", None) or getattr(native, "agents", None) or ()
-    if isinstance(ids, set) and set(agents) <= ids and ids:
-        # RLlib made the list from a set, whose order differs between processes.
-        agents = sorted(ids, key=str)
-    if not agents and isinstance(declared, Mapping):
-        agents = tuple(declared)
-    if not agents:
-        raise SpecError(f"{native}: expected possible_agents, or observation_spaces of each agent; it has neither")
-    return tuple(agents)
-
-
-def _space(native: Any, agent: Any, what: str) -> gymnasium.Space[Any]:
-    try:
-        space = getattr(native, f"get_{what}_space")(agent)
-    except KeyError:
-        space = None
-    if space is None:
-        raise SpecError(f"{native}: expected a space in {what}_spaces for the possible agent {agent!r}, got none")
-    return space

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from typing import Any, TypeGuard
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from gymnasium import spaces
@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 from envoi import Array, Discrete, Foreign, LossyConversion, MultiBinary, MultiDiscrete, Spec, SpecError, Text
 from envoi.spec import SpecTree
 from envoi.tree import children, leaves
+
+from ..shared.array_specs import array_form
 
 IMAGE_SIZES = (42, 64, 84, 96)
 """The heights and widths of square images for which RLlib has default convolutions."""
@@ -90,13 +92,9 @@ def image_space(spec: Array) -> spaces.Box:
 
 
 def image_encoder(spec: Array) -> Callable[[Any], NDArray[Any]]:
-    """Returns a function that converts an image, or a batch of n images, to `image_space`.
-
-    A uint8 image keeps its bytes, so that episodes and replay buffers take a quarter of the memory; the network scales
-    them. Wider unsigned integers are divided by the largest one.
-    """
+    """Returns a function that converts an image, or a batch of n images, to `image_space`."""
     order = reorder(spec)
-    if spec.dtype == np.uint8:
+    if spec.dtype == np.uint8:  # episodes and replay buffers take a quarter of the memory; the network scales them
         return lambda value: order(np.asarray(value))
     numbers = scaled(spec)
     return lambda value: order(numbers(value))
@@ -124,34 +122,6 @@ _EXACT = 2**24
 """Integers up to this one are exact in float32."""
 
 
-def _one_hot(spec: Discrete | MultiDiscrete) -> tuple[Callable[[Any], NDArray[np.float32]], int]:
-    """Returns a function that converts integers to concatenated one-hot vectors, and the number of their elements."""
-    if isinstance(spec, Discrete):
-        n, start = spec.n, spec.start
-
-        def encode_one(value: Any) -> NDArray[np.float32]:
-            result = np.zeros(n, np.float32)
-            index = int(value) - start
-            if index < 0:  # numpy would count from the end; beyond the end it raises IndexError itself
-                raise SpecError(f"observation: expected {start} … {start + n - 1}, got {value}")
-            result[index] = 1
-            return result
-
-        return encode_one, n
-    counts, first = spec.nvec.ravel(), spec.start.ravel()
-    size, offsets = int(counts.sum()), np.cumsum(counts) - counts
-
-    def encode(value: Any) -> NDArray[np.float32]:
-        result = np.zeros(size, np.float32)
-        index = (np.ravel(value) - first).astype(np.int64)
-        if np.count_nonzero((index < 0) | (index >= counts)):  # would mark an element of another integer
-            spec.validate(np.asarray(value, spec.dtype), "observation")
-        result[offsets + index] = 1
-        return result
-
-    return encode, size
-
-
 def _is_one_hot(spec: Spec) -> TypeGuard[Discrete | MultiDiscrete]:
     counts = spec.n if isinstance(spec, Discrete) else spec.nvec.sum() if isinstance(spec, MultiDiscrete) else np.inf
     return bool(counts <= MAX_ONE_HOT)
@@ -167,36 +137,77 @@ Bounds = tuple[NDArray[np.float32], NDArray[np.float32]]
 Encode = Callable[[Any], Any]
 
 
-def observation_leaf(spec: Spec, path: str) -> tuple[Callable[[Any], NDArray[np.float32]], Bounds]:
-    """Returns a function that converts a leaf to a flat float32 array, and the bounds of that array."""
+class _Leaf(NamedTuple):
+    """A leaf as a part of one flat float32 vector: conversions of a value and of n lanes' values, and its bounds."""
+
+    one: Encode
+    lanes: Encode
+    bounds: Bounds
+
+
+def _one_hot(spec: Discrete | MultiDiscrete) -> _Leaf:
+    """Returns a leaf whose integers become concatenated one-hot vectors."""
+    counts, first = np.ravel(spec.n if isinstance(spec, Discrete) else spec.nvec), np.ravel(spec.start)
+    size, offsets = int(counts.sum()), np.cumsum(counts) - counts
+
+    def mark(lanes: NDArray[Any], path: str) -> NDArray[np.float32]:
+        index = (lanes.reshape(len(lanes), -1) - first).astype(np.int64)
+        if np.count_nonzero((index < 0) | (index >= counts)):  # would mark an element of another integer
+            for lane, integers in enumerate(lanes):
+                spec.validate(np.asarray(integers, spec.dtype)[()], path.format(lane))
+        result = np.zeros((len(index), size), np.float32)
+        result[np.arange(len(index))[:, None], offsets + index] = 1
+        return result
+
+    def mark_one(value: Any) -> NDArray[np.float32]:
+        if not isinstance(spec, Discrete):
+            return mark(np.asarray(value)[None], "observation")[0]
+        result = np.zeros(size, np.float32)
+        index = int(value) - spec.start
+        if index < 0:  # numpy would count from the end; beyond the end it raises IndexError itself
+            raise SpecError(f"observation: expected {spec.start} … {spec.start + size - 1}, got {value}")
+        result[index] = 1
+        return result
+
+    return _Leaf(mark_one, lambda value: mark(np.asarray(value), "observation of lane {}"), _unit(size))
+
+
+def observation_leaf(spec: Spec, path: str) -> _Leaf:
+    """Returns a leaf of an observation as a part of one flat vector."""
     if _is_one_hot(spec):
-        encode, size = _one_hot(spec)
-        return encode, _unit(size)
-    if isinstance(spec, MultiBinary):
-        return flat, _unit(int(np.prod(spec.shape)))
-    if isinstance(spec, Discrete):
-        return flat, (flat(spec.start), flat(spec.start + spec.n - 1))
-    if isinstance(spec, MultiDiscrete):
-        return flat, (flat(spec.start), flat(spec.last))
-    if isinstance(spec, Array) and spec.dtype.kind in "biuf":
+        return _one_hot(spec)
+    if isinstance(spec, (Array, Discrete, MultiDiscrete, MultiBinary)) and spec.dtype.kind in "biuf":
         size = int(np.prod(spec.shape))
-        if _is_scaled(spec):
+        if is_image(spec) and spec.dtype.kind == "u":  # numbers from 0 to 1 even where an image is flattened
             numbers = scaled(spec)
-            return lambda value: numbers(value).ravel(), _unit(size)
+            return _Leaf(
+                lambda value: numbers(value).ravel(),
+                lambda value: numbers(value).reshape(len(value), -1),
+                _unit(size),
+            )
+        form = array_form(spec, path, NAME)
         least, most = (0, 1) if spec.dtype.kind == "b" else (-np.inf, np.inf)
-        low = np.full(size, least, np.float32) if spec.low is None else flat(spec.low_or_inf)
-        high = np.full(size, most, np.float32) if spec.high is None else flat(spec.high_or_inf)
-        return flat, (low, high)
+        low = np.full(size, least, np.float32) if form.low is None else flat(form.low)
+        high = np.full(size, most, np.float32) if form.high is None else flat(form.high)
+        return _Leaf(flat, _rows, (low, high))
     raise LossyConversion(path, "type", repr(spec), NAME, "wrap the environment so that it shows an array")
 
 
-def _is_scaled(spec: Spec) -> TypeGuard[Array]:
-    """Returns True for an image of unsigned integers, which become numbers from 0 to 1 even where it is flattened."""
-    return is_image(spec) and spec.dtype.kind == "u"
+def _rows(value: Any) -> NDArray[np.float32]:
+    """Returns the numbers of n lanes as a float32 array of shape (n, size)."""
+    with np.errstate(over="ignore"):
+        return np.asarray(value, np.float32).reshape(len(value), -1)
 
 
 def _unit(size: int) -> Bounds:
     return np.zeros(size, np.float32), np.ones(size, np.float32)
+
+
+def _box(parts: Iterable[_Leaf], path: str) -> spaces.Box:
+    low, high = (np.concatenate(side) for side in zip(_unit(0), *(part.bounds for part in parts), strict=True))
+    if not low.size:
+        raise LossyConversion(path, "size", "0 numbers", NAME, "RLlib trains on at least one")
+    return spaces.Box(low, high, dtype=np.float32)
 
 
 def observation_plan(spec: SpecTree, path: str) -> tuple[spaces.Box, Encode, Encode]:
@@ -209,52 +220,17 @@ def observation_plan(spec: SpecTree, path: str) -> tuple[spaces.Box, Encode, Enc
         high = np.inf if spec.high is None else flat(spec.high).reshape(spec.shape)
         return spaces.Box(low, high, spec.shape, np.float32), image, image
     parts = [observation_leaf(leaf, at) for at, leaf in leaves(spec, path)]
-    low, high = (np.concatenate([np.zeros(0, np.float32), *(bounds[i] for _, bounds in parts)]) for i in (0, 1))
-    if not low.size:
-        raise LossyConversion(path, "size", "0 numbers", NAME, "RLlib trains on at least one")
-    space = spaces.Box(low, high, dtype=np.float32)
-    ones, lanes = [encode for encode, _ in parts], [batch_leaf(leaf) for _, leaf in leaves(spec)]
+    space = _box(parts, path)
     if isinstance(spec, Spec):
         is_plain = isinstance(spec, Array) and len(spec.shape) == 1 and spec.dtype == np.float32
-        return space, (lambda value: value) if is_plain else ones[0], lanes[0]
+        return space, (lambda value: value) if is_plain else parts[0].one, parts[0].lanes
 
     def joined(encodes: list[Encode]) -> Encode:
         return lambda value: np.concatenate(
             [encode(leaf) for encode, leaf in zip(encodes, values_of(spec, value), strict=True)], -1
         )
 
-    return space, joined(ones), joined(lanes)
-
-
-def batch_leaf(spec: Spec) -> Callable[[Any], NDArray[np.float32]]:
-    """Returns a function that converts a leaf's values of n lanes to a float32 array of shape (n, size)."""
-    if _is_one_hot(spec):
-        one = isinstance(spec, Discrete)
-        counts = np.array([spec.n]) if one else spec.nvec.ravel()
-        first = np.array([spec.start]) if one else spec.start.ravel()
-        size, offsets = int(counts.sum()), np.cumsum(counts) - counts
-
-        def encode_integers(value: Any) -> NDArray[np.float32]:
-            lanes = np.asarray(value)
-            index = (lanes.reshape(len(lanes), -1) - first).astype(np.int64)
-            if np.count_nonzero((index < 0) | (index >= counts)):  # would mark an element of another integer
-                for lane, integers in enumerate(lanes):
-                    spec.validate(np.asarray(integers, spec.dtype)[()], f"observation of lane {lane}")
-            result = np.zeros((len(index), size), np.float32)
-            result[np.arange(len(index))[:, None], offsets + index] = 1
-            return result
-
-        return encode_integers
-
-    if _is_scaled(spec):
-        numbers = scaled(spec)
-        return lambda value: numbers(value).reshape(len(value), -1)
-
-    def encode(value: Any) -> NDArray[np.float32]:
-        with np.errstate(over="ignore"):
-            return np.asarray(value, np.float32).reshape(len(value), -1)
-
-    return encode
+    return space, joined([part.one for part in parts]), joined([part.lanes for part in parts])
 
 
 def values_of(spec: SpecTree, value: Any) -> list[Any]:
@@ -271,20 +247,12 @@ def is_wide(spec: Spec) -> bool:
 
 def narrows(spec: Spec) -> bool:
     """Returns True if some values of a spec are not exact in float32."""
-    if isinstance(spec, (Discrete, MultiDiscrete)):
-        if _is_one_hot(spec):
-            return False
-        last = spec.start + spec.n - 1 if isinstance(spec, Discrete) else spec.last
-        ends = np.array([spec.start, last])
-    elif isinstance(spec, Array) and spec.dtype.kind in "iu":
-        if spec.dtype.itemsize <= 2:
-            return False
-        if spec.low is None or spec.high is None:
-            return 0 not in spec.shape
-        ends = np.array([spec.low, spec.high])
-    else:
+    if not isinstance(spec, (Array, Discrete, MultiDiscrete)) or _is_one_hot(spec):
+        return False
+    if spec.dtype.kind not in "iu":
         return is_wide(spec)
-    return bool((np.abs(ends.astype(float)) > _EXACT).any())
+    ends = np.array(array_form(spec, "observation", NAME).bounds, float)
+    return bool((np.abs(ends) > _EXACT).any())
 
 
 VECTOR = "vector"
@@ -314,41 +282,37 @@ def structured_plan(spec: SpecTree, path: str) -> tuple[spaces.Space[Any], Encod
     if not any(is_image(leaf) or is_text(leaf) for _, leaf in found):
         return observation_plan(spec, path)
     names = _names(spec)
-    images = {index: leaf for index, (_, leaf) in enumerate(found) if is_image(leaf)}
-    rest = [(index, leaf, *_vector_leaf(leaf, at)) for index, (at, leaf) in enumerate(found) if index not in images]
-    made: dict[str, spaces.Space[Any]] = {names[index]: image_space(leaf) for index, leaf in images.items()}
-    bounds = [bound for *_, bound in rest]
-    if any(low.size for low, _ in bounds):
-        low, high = (np.concatenate(side) for side in zip(*bounds, strict=True))
-        made[VECTOR] = spaces.Box(low, high, dtype=np.float32)
-    if not made:
-        raise LossyConversion(path, "size", "0 numbers", NAME, "RLlib trains on at least one")
-    image_encoders = [(names[index], index, image_encoder(leaf)) for index, leaf in images.items()]
+    images = [(names[index], index, leaf) for index, (_, leaf) in enumerate(found) if is_image(leaf)]
+    rest = {
+        index: _words_leaf() if is_text(leaf) else observation_leaf(leaf, at)
+        for index, (at, leaf) in enumerate(found)
+        if not is_image(leaf)
+    }
+    made: dict[str, spaces.Space[Any]] = {name: image_space(leaf) for name, _, leaf in images}
+    if not images or any(part.bounds[0].size for part in rest.values()):
+        made[VECTOR] = _box(rest.values(), path)
+    image_encoders = [(name, index, image_encoder(leaf)) for name, index, leaf in images]
     is_one = len(made) == 1
 
-    def encoder(vector_encoders: list[tuple[int, Encode]]) -> Encode:
+    def encoder(vector_encoders: dict[int, Encode]) -> Encode:
         def encode(value: Any) -> Any:
             values = values_of(spec, value)
             result = {name: convert(values[index]) for name, index, convert in image_encoders}
             if VECTOR in made:
-                result[VECTOR] = np.concatenate([convert(values[index]) for index, convert in vector_encoders], -1)
+                parts = [convert(values[index]) for index, convert in vector_encoders.items()]
+                result[VECTOR] = np.concatenate(parts, -1)
             return next(iter(result.values())) if is_one else result
 
         return encode
 
-    one = encoder([(index, convert) for index, _, convert, _ in rest])
-    lanes = encoder([(index, _batch_vector_leaf(leaf)) for index, leaf, _, _ in rest])
+    one = encoder({index: part.one for index, part in rest.items()})
+    lanes = encoder({index: part.lanes for index, part in rest.items()})
     return (next(iter(made.values())) if is_one else spaces.Dict(OrderedDict(made))), one, lanes
 
 
-def _vector_leaf(spec: Spec, path: str) -> tuple[Encode, Bounds]:
-    if is_text(spec):
-        return words, (np.zeros(WORD_BINS, np.float32), np.full(WORD_BINS, np.inf, np.float32))
-    return observation_leaf(spec, path)
-
-
-def _batch_vector_leaf(spec: Spec) -> Encode:
-    return (lambda texts: np.stack([words(str(text)) for text in texts])) if is_text(spec) else batch_leaf(spec)
+def _words_leaf() -> _Leaf:
+    bounds = np.zeros(WORD_BINS, np.float32), np.full(WORD_BINS, np.inf, np.float32)
+    return _Leaf(words, lambda texts: np.stack([words(str(text)) for text in texts]), bounds)
 
 
 def _names(spec: SpecTree) -> list[str]:

@@ -25,9 +25,6 @@ class RLlibVectorEnv(CodedForm, ToGymnasiumVector):
     """A core batch in RLlib's canonical form, for `gym_env_vectorize_mode="vector_entry_point"`. See `CodedForm`.
 
     A lane that has ended is reset in the following step, the only auto-reset mode that RLlib records correctly.
-
-    Attributes:
-        last: The result of the core's last reset or step.
     """
 
     _planned = ("_decode_array", "_decode_one")

@@ -14,11 +14,9 @@ from scripted import Shaped
 from envoi import (
     Array,
     Discrete,
-    Graph,
     LossyConversion,
     MultiBinary,
     MultiDiscrete,
-    OneOf,
     Sequence,
     Text,
     sample,
@@ -200,11 +198,6 @@ def test_images_stay_images_between_0_and_1(size, dtype):
     assert made.observation_space.contains(seen)
 
 
-def test_what_is_no_square_picture_of_a_known_size_is_flat():
-    for shape in ((84, 84), (42, 84, 3), (50, 50, 3), (3, 84, 84)):
-        assert codec(Array(shape, "uint8", 0, 255)).observation_space.shape == (int(np.prod(shape)),)
-
-
 def test_the_very_array_is_passed_on_where_it_is_canonical_already():
     value = np.zeros(4, np.float32)
     assert codec(Array((4,), "float32", -1, 1)).encode(value) is value
@@ -215,26 +208,6 @@ def test_bounds_beyond_float32_are_no_bounds_and_no_warning():
     made = codec(Array((2,), "float64", -most, most))
     assert np.isneginf(made.observation_space.low).all()
     assert made.observation_space.contains(made.encode(np.array([1.0, 2.0])))
-
-
-REFUSED = {
-    "text": (Text(3), "observation['x'][0]", "type"),
-    "sequence": (Sequence(Array(1)), "observation['x'][0]", "type"),
-    "graph": (Graph(Array((1,))), "observation['x'][0]", "type"),
-    "one of": (OneOf([Array(1)]), "observation['x'][0]", "type"),
-    "complex": (Array((1,), "complex64"), "observation['x'][0]", "type"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_observations_and_actions_without_a_canonical_form_are_refused_by_their_leaf(name):
-    leaf, path, field = REFUSED[name]
-    for where, arguments in (("observation", ({"x": [leaf]}, None)), ("action", (None, {"x": [leaf]}))):
-        with pytest.raises(LossyConversion) as caught:
-            codec(*arguments)
-        assert caught.value.path == path.replace("observation", where)
-        assert caught.value.field == field
-        assert caught.value.target == "rllib"
 
 
 @pytest.mark.parametrize(
@@ -252,15 +225,6 @@ def test_integer_actions_without_usable_bounds_and_actions_of_nothing_are_refuse
         codec(action=spec)
     assert caught.value.field == field
     codec(action=Array((1,), "int64", 0, 4095))
-
-
-def test_rewards_that_are_not_one_number_are_refused():
-    env = Shaped(Array((1,)), Discrete(2))
-    env.reward_spec = Array((2,), "float64")
-    with pytest.raises(LossyConversion) as caught:
-        Codec(env)
-    assert caught.value.path == "reward"
-    assert [loss.path for loss in losses(env, "rllib")] == ["reward"]
 
 
 def test_losses_name_every_leaf_that_narrows_or_is_refused_and_no_other():

@@ -1,6 +1,5 @@
 """RLlib's form of an environment of one agent, and a real env runner that samples from it."""
 
-import itertools
 import pickle
 
 import cloudpickle
@@ -8,14 +7,13 @@ import gymnasium
 import nested
 import numpy as np
 import pytest
-from scripted import Ends, Line, Scripted, Shaped
+from scripted import Ends, Shaped
 from traces import exact
 
 import envoi
 from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, SpecError
 from envoi.adapters import load, to_rllib
-from envoi.adapters.gymnasium import FromGymnasium
-from envoi.adapters.rllib import EnvCreator, RLlibEnv, from_rllib, recognises
+from envoi.adapters.rllib import EnvCreator, RLlibEnv, bind_worker, from_rllib
 from envoi.adapters.shared.loss import NarrowingWarning
 
 narrowing = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
@@ -97,38 +95,12 @@ def test_a_creator_travels_by_cloudpickle(env):
     np.testing.assert_equal(creator().reset(seed=3), to_rllib(env)().reset(seed=3))
 
 
-def test_a_form_pickles_in_mid_episode():
-    form = to_rllib("envoi:gridworld")(Context({"in_evaluation": True}, 2))
-    form.reset(seed=1)
-    form.step(0)
-    copied = pickle.loads(pickle.dumps(form))
-    np.testing.assert_equal(copied.step(1), form.step(1))
-    np.testing.assert_equal(copied.reset(seed=1), form.reset(seed=1))
-
-
-def test_a_form_is_recognised_and_comes_back_as_its_core():
-    form = to_rllib("envoi:catch")()
-    assert recognises(form)
-    assert not recognises(gymnasium.make("CartPole-v1"))
-    assert from_rllib(form) is form.core
-    assert envoi.adapters.from_env(form) is form.core
-
-
 def test_what_has_no_canonical_form_is_refused_when_the_environment_is_made():
     with pytest.raises(LossyConversion) as caught:
         to_rllib(lambda: Shaped({"a": envoi.Text(3)}, Discrete(2)))()
     assert caught.value.path == "observation['a']"
     # What gymnasium alone could not say is no hindrance here.
     assert to_rllib(lambda: Shaped(Discrete(256, dtype="uint8"), Discrete(2)))().observation_space.shape == (256,)
-
-
-def test_validation_names_leaf_step_and_episode():
-    class Leaving(Ends):
-        observation_spec = Array((3,), "float32", 0, 1)
-
-    form = to_rllib(Leaving, validate=True)()
-    with pytest.raises(SpecError, match=r"observation\[0\].*at the reset of episode 1"):
-        form.reset(seed=0)
 
 
 def test_a_creator_gives_back_the_environment_it_makes():
@@ -166,30 +138,6 @@ def test_the_spaces_are_gymnasiums_where_the_form_is_not_canonical():
     np.testing.assert_equal(copied.step(6), form.step(6))
 
 
-def test_the_last_step_of_the_core_is_kept():
-    form = to_rllib(lambda: Ends())()
-    assert form.last is None
-    form.reset(seed=0)
-    assert isinstance(form.last, envoi.Reset)
-    form.step(0)
-    assert isinstance(form.last, envoi.Step)
-    assert form.last.discount in (0.0, 1.0)
-
-
-# Steps.
-
-
-@narrowing
-def test_flags_rewards_infos_and_unusual_discounts_arrive():
-    script = [Line(2**40, info={"a": 1}), Line(0.1, discount=0.5), Line(1.0, True, True)]
-    form = to_rllib(lambda: Scripted(*script))()
-    form.reset(seed=0)
-    first, second, third = (form.step(0) for _ in range(3))
-    assert first[1:] == (2**40, False, False, {"a": 1})
-    assert second[1:] == (0.1, False, False, {"discount": 0.5})
-    assert third[1:] == (1.0, True, True, {})
-
-
 # Seeds.
 
 
@@ -197,33 +145,11 @@ def starts(form, seeds):
     return [form.reset(seed=seed)[0].tolist() for seed in seeds]
 
 
-def test_seeds_are_pairwise_distinct_over_workers_lanes_and_evaluation():
-    seen = [
-        to_rllib("envoi:catch")(Context({"in_evaluation": evaluates}, worker)).seeds.core_seed(root + worker + lane)
-        for root in (0, 42)
-        for evaluates in (False, True)
-        for worker in range(8)
-        for lane in range(32)
-    ]
-    # RLlib's own, root + worker + lane, would be 39 different ones for 256 lanes.
-    assert len(set(seen[:512])) == 512
-    assert len(set(seen[512:])) == 512
-
-
 def test_the_seed_that_the_core_gets_fits_every_framework():
     form = to_rllib("envoi:catch")(Context(worker_index=5))
     for seed in (0, 1, 2**31 - 1, 10**6 + 3):
         assert 0 <= form.seeds.core_seed(seed) < 2**31
         assert type(form.seeds.core_seed(seed)) is int
-
-
-def test_lanes_of_different_workers_begin_differently():
-    creator = to_rllib("gymnasium:CartPole-v1")
-    begun = {
-        tuple(creator(Context(worker_index=worker)).reset(seed=7 + worker + lane)[0].tolist())
-        for worker, lane in itertools.product(range(4), range(4))
-    }
-    assert len(begun) == 16
 
 
 def test_a_repeated_seed_continues_in_training_and_replays_in_evaluation():
@@ -241,20 +167,6 @@ def test_a_repeated_seed_continues_in_training_and_replays_in_evaluation():
 
 def begun_of(seed):
     return starts(to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1)), [seed])[0]
-
-
-def test_for_others_than_rllib_an_equal_seed_replays():
-    form = to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1))
-    begun = starts(form, [3, 3])
-    form.forget_seeds()
-    assert starts(form, [3, 3]) == begun
-    core = from_rllib(gymnasium.wrappers.TimeLimit(form, 9))
-    assert isinstance(core, FromGymnasium)
-    for seed in (0, 3):
-        one, two = (core.reset(seed=seed)[0].tolist() for _ in range(2))
-        assert one == two
-    # The form itself continues, as RLlib requires.
-    assert starts(form, [3])[0] != two
 
 
 def test_a_snapshot_around_a_form_holds_its_seeds_and_its_last_step():
@@ -281,15 +193,16 @@ def run():
     runners = pytest.importorskip("ray.rllib.env.single_agent_env_runner")
     made = []
 
-    def make(env, worker=1, lanes=3, seed=11, **config):
+    def make(env, worker=1, lanes=3, mode="sync", canonical=True, **config):
         from ray.tune.registry import register_env
 
-        register_env("envoi-test", to_rllib(env, validate=True))
+        register_env("envoi-test", to_rllib(env, validate=True, canonical=canonical))
         settings = (
             algorithm.PPOConfig()
             .environment("envoi-test", env_config=config, disable_env_checking=True)
-            .env_runners(num_envs_per_env_runner=lanes, num_env_runners=0)
-            .debugging(seed=seed)
+            .env_runners(num_envs_per_env_runner=lanes, num_env_runners=0, gym_env_vectorize_mode=mode)
+            .callbacks(on_environment_created=bind_worker if mode != "sync" else None)
+            .debugging(seed=11)
         )
         gymnasium.registry.pop("rllib-single-agent-env-v0", None)
         made.append(runners.SingleAgentEnvRunner(config=settings, worker_index=worker))
@@ -300,6 +213,7 @@ def run():
         runner.stop()
 
 
+ONE_BY_ONE, BATCH = "sync", "vector_entry_point"
 FORMS = {
     "flat": (Array((3,), "float32", -1, 1), Discrete(2)),
     "image": (Array((42, 42, 3), "uint8"), Discrete(3, start=5)),
@@ -312,31 +226,38 @@ FORMS = {
     "wide": (Array((2,), "float64", -np.inf, [1, 2]), Array((2, 2), "float64", 0.1, 0.7)),
     "integers": (Array((5,), "bool"), Array((2,), "int32", -2, 2)),
     "all integers": (Array((2,), "float32"), {"a": Discrete(2, start=1), "b": (MultiBinary(2),)}),
+    "both kinds": (
+        Array((2,), "float32"),
+        {"turn": Array((2, 2), "float64", -1, 1), "gear": Discrete(3, start=-7, dtype="int8")},
+    ),
 }
 
 
 @narrowing
+@pytest.mark.parametrize("mode", [ONE_BY_ONE, BATCH])
 @pytest.mark.parametrize("name", FORMS)
-def test_a_policy_of_rllib_samples_every_form_within_its_specs(run, name):
-    runner = run(lambda: Shaped(*FORMS[name]))  # validated: a wrong action or observation would raise
+def test_a_policy_of_rllib_samples_every_form_within_its_specs(run, name, mode):
+    runner = run(lambda: Shaped(*FORMS[name]), mode=mode)  # validated: a wrong action or observation would raise
     space = to_rllib(lambda: Shaped(*FORMS[name]))().observation_space
-    for options in ({}, {"random_actions": True}):
-        episodes = runner.sample(num_timesteps=30, **options)
+    # RLlib's own random actions are not of tuples.
+    for options in ({}, {"random_actions": True})[: 1 if name == "both kinds" else 2]:
+        episodes = runner.sample(num_timesteps=30, force_reset=True, **options)
         assert sum(len(episode) for episode in episodes) >= 30
         for episode in episodes:
             for observation in episode.get_observations():
                 assert space.contains(np.asarray(observation))
 
 
-def test_a_policy_of_rllib_acts_in_both_kinds_at_once(run):
-    runner = run(lambda: Shaped(Array((2,), "float32"), {"turn": Array((2,), "float32", -1, 1), "gear": Discrete(3)}))
-    assert sum(len(episode) for episode in runner.sample(num_timesteps=20)) >= 20
+def test_lanes_with_spaces_of_gymnasium_are_sampled(run):
+    flat = {"gear": Discrete(3), "turn": Array((2,), "float32", -1, 1)}
+    runner = run(lambda: Shaped(Array((2,), "float32"), flat), mode=BATCH, canonical=False)
+    assert sum(len(episode) for episode in runner.sample(num_timesteps=24, random_actions=True)) >= 24
 
 
-@pytest.mark.parametrize("lanes", [1, 4])
-def test_recorded_episodes_begin_go_on_and_end_as_they_were(run, lanes):
+@pytest.mark.parametrize(("lanes", "mode"), [(1, ONE_BY_ONE), (4, ONE_BY_ONE), (8, BATCH)])
+def test_recorded_episodes_begin_go_on_and_end_as_they_were(run, lanes, mode):
     kinds = set()
-    for episode in run(Ends, lanes=lanes).sample(num_episodes=24, random_actions=True):
+    for episode in run(Ends, lanes=lanes, mode=mode).sample(num_episodes=40, random_actions=True):
         seen = np.asarray(episode.get_observations())
         length, kind = int(seen[0, 0]), int(seen[0, 2])
         assert len(episode) == length
@@ -349,9 +270,11 @@ def test_recorded_episodes_begin_go_on_and_end_as_they_were(run, lanes):
     assert kinds == {0, 1, 2}
 
 
-def test_runners_of_different_workers_record_different_episodes_and_a_repeated_run_the_same(run):
+@pytest.mark.parametrize("mode", [ONE_BY_ONE, BATCH])
+def test_runners_of_different_workers_record_different_episodes_and_a_repeated_run_the_same(run, mode):
     def begun(worker):
-        episodes = run("gymnasium:CartPole-v1", worker, lanes=6).sample(num_timesteps=12, random_actions=True)
+        runner = run("gymnasium:CartPole-v1", worker, lanes=6, mode=mode)
+        episodes = runner.sample(num_timesteps=12, random_actions=True)
         return {tuple(np.asarray(episode.get_observations(0)).tolist()) for episode in episodes}
 
     first, second = begun(1), begun(2)
@@ -364,13 +287,8 @@ def test_complete_episodes_do_not_replay_in_training_and_do_in_evaluation(run):
     def rounds(**config):
         # One lane: of two, each round could be the episodes of another, for the actions are not seeded.
         runner = run("gymnasium:CartPole-v1", lanes=1, **config)
-        return [
-            {
-                tuple(np.asarray(episode.get_observations(0)).tolist())
-                for episode in runner.sample(num_episodes=2, random_actions=True)
-            }
-            for _ in range(3)
-        ]
+        episodes = [runner.sample(num_episodes=2, random_actions=True) for _ in range(3)]
+        return [{tuple(np.asarray(one.get_observations(0)).tolist()) for one in of_round} for of_round in episodes]
 
     one, two, three = rounds()
     assert not one & two

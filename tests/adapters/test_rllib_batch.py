@@ -1,9 +1,5 @@
 """Batches as the vector environments that RLlib's runners step, and the codec of whole batches."""
 
-import copy
-import pickle
-
-import cloudpickle
 import gymnasium
 import nested
 import numpy as np
@@ -14,7 +10,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted import Ends, Shaped
-from traces import exact
 
 import envoi
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete, SpecError, batch, sample
@@ -103,6 +98,8 @@ def test_lanes_are_made_where_rllib_asks_for_them_or_the_creator_says_so():
             assert form.step(form.action_space.sample())[0] in form.observation_space
     with pytest.raises(SpecError, match="expected 4"):
         to_rllib("envoi:catch", num_envs=4)({"num_envs": 8})
+    with pytest.raises(SpecError, match="sync"):
+        form_of("envoi:nim")
 
 
 def test_a_batch_is_taken_as_it_is():
@@ -113,11 +110,6 @@ def test_a_batch_is_taken_as_it_is():
     assert from_rllib(to_rllib(lanes)) is lanes
     with pytest.raises(SpecError, match="expected 4, the lanes of the batch, got 3"):
         form_of(lanes, 3)
-
-
-def test_several_agents_are_not_batched():
-    with pytest.raises(SpecError, match="sync"):
-        form_of("envoi:nim")
 
 
 def test_each_lane_has_randomness_of_its_own_before_any_seed():
@@ -144,20 +136,6 @@ def test_a_lane_is_the_environment_alone():
                 expected = one.step(actions[index])
                 np.testing.assert_array_equal(seen[index], expected[0])
                 assert rewards[index] == expected[1]
-
-
-def test_lanes_that_ended_are_reset_in_the_next_step():
-    form = form_of(Ends, 6)
-    seen, _ = form.reset(seed=1)
-    before = np.zeros(6, bool)
-    for _ in range(12):
-        seen, rewards, terminated, truncated, _ = form.step(form.action_space.sample())
-        np.testing.assert_array_equal(seen[before][:, 1], 0)
-        np.testing.assert_array_equal(rewards[before], 0)
-        np.testing.assert_array_equal(seen[~before][:, 1], rewards[~before])
-        assert not (terminated | truncated)[before].any()
-        before = terminated | truncated
-        np.testing.assert_array_equal(before, (seen[:, 1] == seen[:, 0]))
 
 
 def test_spaces_of_gymnasium_where_the_form_is_not_canonical():
@@ -218,16 +196,6 @@ def test_infos_with_other_keys_than_names_stay_beside():
     assert all(isinstance(key, str) for key in said)
 
 
-def test_a_form_pickles_in_mid_episode():
-    form = form_of("envoi:gridworld", 3, {"in_evaluation": True}, action_masks=True)
-    form.reset(seed=1)
-    form.step([0, 1, 2])
-    for copied in (pickle.loads(pickle.dumps(form)), cloudpickle.loads(cloudpickle.dumps(form))):
-        twin = copy.deepcopy(form)
-        np.testing.assert_equal(copied.step([1, 1, 1]), twin.step([1, 1, 1]))
-        np.testing.assert_equal(copied.reset(seed=1), twin.reset(seed=1))
-
-
 # Seeds.
 
 
@@ -265,91 +233,3 @@ def test_for_others_than_rllib_an_equal_seed_replays():
         one, two = (core.reset(seed=seed).observation.tolist() for _ in range(2))
         assert one == two
     assert form.reset(seed=3)[0].tolist() != two
-
-
-def test_a_snapshot_around_a_form_holds_its_seeds_and_its_last_step():
-    form = form_of("gymnasium:CartPole-v1", 2)
-    core = from_rllib(gymnasium.wrappers.vector.RecordEpisodeStatistics(form))
-    core.reset(seed=3)
-    core.step(np.array([0, 1]))
-    snapshot, last = core.snapshot(), exact(form.last)
-    begun = [form.reset(seed=seed)[0].tolist() for seed in (3, 4)]
-    for _ in range(2):
-        core.restore(snapshot)
-        assert exact(form.last) == last
-        assert [form.reset(seed=seed)[0].tolist() for seed in (3, 4)] == begun
-
-
-# A real env runner.
-
-
-@pytest.fixture(scope="module")
-def run():
-    pytest.importorskip("torch")
-    algorithm = pytest.importorskip("ray.rllib.algorithms.ppo")
-    runners = pytest.importorskip("ray.rllib.env.single_agent_env_runner")
-    made = []
-
-    def make(env, worker=1, lanes=8, seed=11, **arguments):
-        from ray.tune.registry import register_env
-
-        register_env("envoi-batch-test", to_rllib(env, validate=True, **arguments))
-        settings_ = (
-            algorithm.PPOConfig()
-            .environment("envoi-batch-test", disable_env_checking=True)
-            .env_runners(num_envs_per_env_runner=lanes, num_env_runners=0, gym_env_vectorize_mode="vector_entry_point")
-            .callbacks(on_environment_created=bind_worker)
-            .debugging(seed=seed)
-        )
-        gymnasium.registry.pop("rllib-single-agent-env-v0", None)
-        made.append(runners.SingleAgentEnvRunner(config=settings_, worker_index=worker))
-        return made[-1]
-
-    yield make
-    for runner in made:
-        runner.stop()
-
-
-@pytest.mark.parametrize("random_actions", [True, False])
-def test_recorded_episodes_of_a_batch_begin_go_on_and_end_as_they_were(run, random_actions):
-    runner = run(Ends)
-    form = runner.env.unwrapped
-    assert isinstance(form, RLlibVectorEnv)
-    assert form.seeds.worker == 1
-    kinds = set()
-    for episode in runner.sample(num_episodes=40, random_actions=random_actions):
-        seen = np.asarray(episode.get_observations())
-        length, kind = int(seen[0, 0]), int(seen[0, 2])
-        assert len(episode) == length
-        np.testing.assert_array_equal(seen[:, 0], np.full(length + 1, length))
-        np.testing.assert_array_equal(seen[:, 1], np.arange(length + 1))
-        np.testing.assert_array_equal(episode.get_rewards(), np.arange(1, length + 1))
-        assert episode.is_terminated == (kind != 1)
-        assert episode.is_truncated == (kind != 0)
-        kinds.add(kind)
-    assert kinds == {0, 1, 2}
-
-
-def test_runners_of_different_workers_record_different_episodes_and_a_repeated_run_the_same(run):
-    def begun(worker):
-        episodes = run("gymnasium:CartPole-v1", worker).sample(num_timesteps=16, random_actions=True)
-        return {tuple(np.asarray(episode.get_observations(0)).tolist()) for episode in episodes}
-
-    first = begun(1)
-    assert len(first) == 8
-    assert not first & begun(2)
-    assert begun(1) == first
-
-
-@pytest.mark.parametrize("env", ["envoi:cartpole", lambda: Shaped({"a": Discrete(4, start=1)}, MIXED), Talks])
-def test_a_policy_samples_a_batch_within_its_specs(run, env):
-    runner = run(env)  # validated: a wrong action or observation would raise
-    for options in ({}, {"random_actions": True}):
-        episodes = runner.sample(num_timesteps=40, force_reset=True, **options)
-        assert sum(len(episode) for episode in episodes) >= 40
-
-
-def test_actions_of_both_kinds_and_spaces_of_gymnasium(run):
-    flat = {"gear": Discrete(3), "turn": Array((2,), "float32", -1, 1)}
-    runner = run(lambda: Shaped(Array((2,), "float32"), flat), canonical=False)
-    assert sum(len(episode) for episode in runner.sample(num_timesteps=24, random_actions=True)) >= 24

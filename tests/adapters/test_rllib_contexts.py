@@ -11,7 +11,7 @@ import pytest
 
 import envoi
 from envoi import ContextError, Contextual, TimeLimit
-from envoi.adapters import load, to_gymnasium, to_gymnasium_vector, to_rllib
+from envoi.adapters import load, to_gymnasium, to_rllib
 from envoi.adapters.rllib import bind_worker
 from envoi.context import ContextSet
 from envoi.models import Pendulum
@@ -100,12 +100,6 @@ def test_a_batch_of_two_workers_and_sixteen_lanes_holds_all_twenty_contexts(run,
     assert set.union(*batch) == {round(context["m"], 4) for context in TWENTY.values()}
 
 
-def test_lanes_of_gymnasiums_vector_environments_hold_different_contexts():
-    for env in (imported, imported(), model, model()):
-        lanes = to_gymnasium_vector(env, 16)
-        assert lanes.reset(seed=0)[1]["context_id"].tolist() == list(range(16))
-
-
 def numbers(forms):
     return [form.place.lane for form in forms]
 
@@ -124,13 +118,6 @@ def test_a_creator_numbers_the_lanes_of_an_env_runner_as_it_makes_them():
         del again
         gc.collect()
         assert numbers([creator(context)]) == [context.worker_index]
-
-
-def test_a_creator_that_is_called_by_hand_makes_the_first_lane_each_time():
-    creator = to_rllib(model)
-    shared = {}
-    for arguments in ((), ({},), (shared,), (shared,)):
-        assert creator(*arguments).reset(seed=0)[1]["context_id"] == 0
 
 
 def test_a_copy_of_a_creator_counts_for_itself():
