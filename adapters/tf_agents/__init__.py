@@ -36,9 +36,6 @@ What is lost:
 An import refuses leaves that are not an `ArraySpec`. If a source cannot be seeded (see `from_tf_agents`), its import
 is `unseeded`, and warns at the first reset with a seed. Reset options reach only envoi's own forms; any other source
 warns at the first options, and `validate=True` makes them an error.
-
-Construction decides on specs, on conversions of values, and on copies. A step then consists of the core's or the
-source's own step, the step type, an array for the reward, and one tuple.
 """
 
 from __future__ import annotations
@@ -112,21 +109,16 @@ def to_tf_agents(
         LossyConversion: TF-Agents cannot express a part of it.
         SpecError: A seed is not an integer of at least 0, or the number of seeds is not that of lanes.
     """
-    if seed is not None and isinstance(env, ToTFAgents) and not (validate or exact):
-        form = env
-    else:
-        as_it_is = seed is None and not (validate or exact)
-        form = exported(env, NAME, _IMPORTERS, lambda core: _form(core, validate, exact), as_it_is)
+
+    def made(core: Any) -> ToTFAgents:
+        return (ToTFAgents if core.batch_size is None else ToTFAgentsBatch)(core, validate, exact)
+
+    # A form takes a seed, but a source of TF-Agents may not.
+    as_it_is = not (validate or exact) and (seed is None or isinstance(env, ToTFAgents))
+    form = exported(env, NAME, (FromTFAgents, FromTFAgentsBatch, FromTFAgentsLanes), made, as_it_is)
     if seed is not None:
         form.seed(seed)
     return form
-
-
-_IMPORTERS = (FromTFAgents, FromTFAgentsBatch, FromTFAgentsLanes)
-
-
-def _form(core: Any, validate: bool, exact: bool) -> ToTFAgents:
-    return (ToTFAgents if core.batch_size is None else ToTFAgentsBatch)(core, validate, exact)
 
 
 def from_tf_agents(env: PyEnvironment, *, seed: Callable[[Any], Any] | None = None, copy: Copy = "auto") -> Env:

@@ -25,11 +25,12 @@ from .specs import (
     TimeStep,
     array_encoder,
     constant,
+    filled,
     lanes_of,
     losses,
     number_encoder,
     number_spec,
-    to_number_spec,
+    stated_spec,
     to_spec,
     zero_lanes,
 )
@@ -54,8 +55,6 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
         core: The core environment.
         last: The whole result of the core's last `reset` or `step`; None before the first reset.
         reset_options: The options of the next reset only; None for none.
-        metadata: The core's.
-        render_mode: The core's.
     """
 
     _framework = NAME
@@ -75,14 +74,14 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
         core = self.core
         self._observation_spec = to_spec(core.observation_spec, "observation")
         self._action_spec = to_spec(core.action_spec, "action")
-        self._discount_spec = to_number_spec(core.discount_spec, "discount", self._exact)
 
     def _plan(self) -> None:
         core = self.core
         self._reward_of = core.reward_spec
-        self._reward_spec = to_number_spec(core.reward_spec, "reward", self._exact)
         reward = number_spec(core.reward_spec, "reward", self._exact)
         discount = number_spec(core.discount_spec, "discount", self._exact)
+        self._reward_spec = stated_spec(core.reward_spec, reward, "reward")
+        self._discount_spec = stated_spec(core.discount_spec, discount, "discount")
         n, seen, done = core.batch_size, core.observation_spec, core.action_spec
         lanes = () if n is None else (n,)
         self._to_reward, self._to_discount = number_encoder(reward), number_encoder(discount)
@@ -106,11 +105,8 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
     def seed(self, seed: int | Sequence[int | None] | None) -> None:
         """Seeds the next reset, so that all randomness from then on follows from the seed.
 
-        Args:
-            seed: An integer of at least 0; for a batch one for all lanes, or a sequence of one (or None) per lane.
-
-        Raises:
-            SpecError: A seed is not an integer of at least 0, or the number of seeds is not that of lanes.
+        It is an integer of at least 0; for a batch one for all lanes, or a sequence of one (or None) per lane. Any
+        other raises a SpecError.
         """
         n = self.core.batch_size
         if n is None:
@@ -181,9 +177,6 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
     def render(self, mode: str = "rgb_array") -> Any:
         """Returns an image of the current state; for a batch those of all lanes, of shape (n, height, width, 3).
 
-        Args:
-            mode: The core's `render_mode`.
-
         Raises:
             NotImplementedError: The core was made without a `render_mode`.
             SpecError: The core has another mode.
@@ -201,13 +194,7 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
 
 
 class ToTFAgentsBatch(ToTFAgents):
-    """A batch as a batched environment of TF-Agents. A lane begins a new episode in the step after its `LAST`.
-
-    Args:
-        core: A `BatchEnv`, or a wrapper of one.
-        validate: If True, every value is checked against its spec.
-        exact: If True, rewards and discounts keep the core's dtypes; otherwise they become float32.
-    """
+    """A batch as a batched environment of TF-Agents. A lane begins a new episode in the step after its `LAST`."""
 
     core: BatchEnv
 
@@ -221,12 +208,8 @@ class ToTFAgentsBatch(ToTFAgents):
     def get_info(self) -> Any:
         """Returns the infos of the last reset or step, stacked over the lanes as in TF-Agents' `BatchedPyEnvironment`.
 
-        Returns:
-            A dict of arrays of shape (n, …), nested as the infos are; empty before the first reset. `infos` has them
-            lane by lane, which lanes whose keys differ need.
-
-        Raises:
-            SpecError: The infos of the lanes differ in their keys or shapes, or only some have text; names them.
+        They are a dict of arrays of shape (n, …), nested as the infos are. Lanes that differ in keys, shapes, or in
+        that only some have text, raise a SpecError; read `infos`, which has them lane by lane.
         """
         return stacked(self.infos)
 
@@ -245,11 +228,8 @@ class ToTFAgentsBatch(ToTFAgents):
         self.last = last = self._env.reset(seed=seed, mask=mask)  # pyright: ignore[reportCallIssue, reportArgumentType]
         observation = last.observation if self._encode is None else self._encode(last.observation)
 
-        def first(value: Any) -> Callable[[Any], Any]:
-            return lambda leaf: np.where(mask.reshape(-1, *(1,) * (leaf.ndim - 1)), leaf.dtype.type(value), leaf)
-
         self._over = None if self._over is None or not (self._over & ~mask).any() else self._over & ~mask
-        values = (first(0)(kinds), map_leaves(first(0), reward), map_leaves(first(1), discount), observation)
+        values = (filled(kinds, mask, 0), filled(reward, mask, 0), filled(discount, mask, 1), observation)
         self._current_time_step = make_time_step(values)
         return self._current_time_step
 
@@ -271,19 +251,15 @@ class ToTFAgentsBatch(ToTFAgents):
         discount = self._to_discount(discount)
         if over.any():
             self._over = over
-            self._mark_ends(discount, terminated, truncated)
+            if terminated.any():
+                map_leaves(lambda leaf: leaf.__setitem__(terminated, 0), discount)
+            cut = truncated & ~terminated
+            if cut.any():
+                zero = cut & zero_lanes(discount, len(cut))
+                map_leaves(lambda leaf: leaf.__setitem__(zero, 1), discount)
         else:
             self._over = None
         return make_time_step((kinds, self._to_reward(reward), discount, observation))
-
-    def _mark_ends(self, discount: Any, terminated: Any, truncated: Any) -> None:
-        """Sets the form's own discount to 0 in terminated lanes, and to 1 in truncated lanes where it is 0."""
-        if terminated.any():
-            map_leaves(lambda leaf: leaf.__setitem__(terminated, 0), discount)
-        cut = truncated & ~terminated
-        if cut.any():
-            zero = cut & zero_lanes(discount, len(cut))
-            map_leaves(lambda leaf: leaf.__setitem__(zero, 1), discount)
 
 
 # Infos of a batch: nested arrays with a leading axis of n lanes.
@@ -296,19 +272,18 @@ class StackedInfo(dict[Any, Any]):
 
 
 class NotStackable(SpecError):
-    """The error for infos of lanes that differ in their keys, shapes or types."""
+    """The error for infos of lanes that differ in their keys, shapes or types; it has these `infos` too."""
 
-    def __init__(self, message: str, infos: Sequence[Mapping[Any, Any]] = ()) -> None:
-        super().__init__(message)
-        self.infos = infos
+    infos: Sequence[Mapping[Any, Any]] = ()
 
 
 def stacked(infos: Sequence[Mapping[Any, Any]]) -> StackedInfo:
     """Stacks the infos of all lanes, as `BatchedPyEnvironment.get_info` does."""
     try:
         result = StackedInfo(_nest(infos))
-    except SpecError as error:
-        raise NotStackable(str(error), infos) from None
+    except NotStackable as error:
+        error.infos = infos
+        raise
     result.infos = infos
     return result
 
@@ -322,22 +297,23 @@ def _nest(infos: Sequence[Mapping[Any, Any]]) -> Any:
 
 
 def _stacked(values: list[Any], path: str) -> Any:
-    first = values[0]
-    if not any(map(is_branch, values)):
+    _agree(path, "nested alike", [_nesting(value) for value in values])
+    if not is_branch(values[0]):
         arrays = [np.asanyarray(value) for value in values]
         _agree(path, "of one shape", [str(array.shape) for array in arrays])
         if not any(array.dtype.hasobject for array in arrays):  # numpy would write numbers beside text as text
             kinds = ["text" if array.dtype.kind in "US" else "no text" for array in arrays]
             _agree(path, "of text or of no text", kinds)
         return np.stack(arrays)
-    kinds = [type(value).__name__ if is_branch(value) else "one value" for value in values]
-    kinds = ["a dict" if isinstance(value, dict) else kind for value, kind in zip(values, kinds, strict=True)]
-    _agree(path, "nested alike", kinds)
     keys = [[key for _, key, _ in children(value)] for value in values]
     for key in dict.fromkeys(key for own in keys for key in own):
         _agree(f"{path}[{key!r}]", "in all lanes or in none", ["a value" if key in own else "none" for own in keys])
-    below = ((f"{path}{part}", [value[key] for value in values]) for part, key, _ in children(first))
-    return rebuild(first, [_stacked(held, where) for where, held in below])
+    below = ((f"{path}{part}", [value[key] for value in values]) for part, key, _ in children(values[0]))
+    return rebuild(values[0], [_stacked(held, where) for where, held in below])
+
+
+def _nesting(value: Any) -> str:
+    return "a dict" if isinstance(value, dict) else type(value).__name__ if is_branch(value) else "one value"
 
 
 def _agree(path: str, wanted: str, found: list[str]) -> None:
@@ -347,7 +323,7 @@ def _agree(path: str, wanted: str, found: list[str]) -> None:
         lanes.setdefault(one, []).append(lane)
     if len(lanes) > 1:
         by_lanes = ", ".join(f"{what} in lanes {of}" for what, of in lanes.items())
-        raise SpecError(
+        raise NotStackable(
             f"{path}: expected values {wanted} to stack over the lanes, got {by_lanes}; "
             "read the form's `infos`, one dict a lane"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any, cast
 
@@ -25,7 +26,7 @@ from ..shared.discounts import is_zero
 from ..shared.imported import ImportedBatch, ImportedEnv, ImportedLanes, SeedsSource
 from ..shared.introspection import Content, layers
 from .form import NotStackable, StackedInfo, ToTFAgents, stacked
-from .specs import NAME, PyEnvironment, array_encoder, from_number_spec, from_spec, lanes_of, zero_lanes
+from .specs import NAME, PyEnvironment, array_encoder, filled, from_number_spec, from_spec, lanes_of, zero_lanes
 
 
 class FromTFSource(SeedsSource):
@@ -46,7 +47,12 @@ class FromTFSource(SeedsSource):
         else:
             self.reward_spec = self._declared_reward()
             self.discount_spec = from_number_spec(self._declared("discount")[1], "discount_spec")
-        self.metadata, self.render_mode = self._pictures()
+        form: Any = self.form_inside
+        if form is not None:
+            self.metadata, self.render_mode = deepcopy(form.metadata), form.render_mode
+        else:
+            self.render_mode = None if type(self.unwrapped).render is PyEnvironment.render else "rgb_array"
+            self.metadata = {"render_modes": [self.render_mode] if self.render_mode else []}
 
     def _declared_reward(self) -> SpecTree:
         layer, spec = self._declared("reward")
@@ -57,10 +63,7 @@ class FromTFSource(SeedsSource):
         return map_leaves(lambda leaf: Array(leaf.shape, leaf.dtype, name=leaf.name), read)
 
     def _declared(self, what: str) -> tuple[Any, Any]:
-        """Returns the outermost layer that declares a spec of its own, and the spec.
-
-        TF-Agents' wrappers do not pass it on.
-        """
+        """Returns the outermost layer that declares a spec of its own, which TF-Agents' wrappers do not pass on."""
         own = f"{what}_spec"
         for layer in self._parts():
             kind = type(layer)
@@ -71,18 +74,9 @@ class FromTFSource(SeedsSource):
                 return layer, getattr(layer.time_step_spec(), what)
         return self.source, getattr(self.source, own)()
 
-    def _pictures(self) -> tuple[dict[str, Any], str | None]:
-        """Returns the metadata and the render mode."""
-        form: Any = self.form_inside
-        if form is not None:
-            return deepcopy(form.metadata), form.render_mode
-        if type(self.unwrapped).render is PyEnvironment.render:
-            return {"render_modes": []}, None
-        return {"render_modes": ["rgb_array"]}, "rgb_array"
-
     @property
     def unwrapped(self) -> Any:
-        return layers(self.source, PyEnvironment)[-1]
+        return self._parts()[-1]
 
     def _source_info(self) -> Any:
         """Returns the source's info; None if it has none."""
@@ -115,10 +109,8 @@ class FromTFSource(SeedsSource):
         except SnapshotUnsupported:
             if len(self._parts()) > 1:  # wrappers of TF-Agents leave their own state out of `get_state`
                 raise
-            try:
+            with suppress(NotImplementedError):
                 return deepcopy(self.source.get_state())
-            except NotImplementedError:
-                pass
             raise
 
     def _put_back_source(self, content: Any) -> None:
@@ -132,18 +124,12 @@ class FromTFSource(SeedsSource):
 
 
 def number_reader(spec: SpecTree, copy: Copy) -> Callable[[Any], Any]:
-    """Returns a function that converts rewards or discounts of a source for the core.
-
-    Scalars become numpy scalars, which cannot be changed in place.
-    """
-    take = incoming(spec, copy)
+    """Returns a function that converts rewards or discounts; scalars to numpy's, which cannot be changed in place."""
     if not (isinstance(spec, Array) and spec.shape == ()):
-        return take
-    dtype = spec.dtype
+        return incoming(spec, copy)
+    take = incoming(spec, False)
 
     def read(value: Any) -> Any:
-        if type(value) is np.ndarray and value.dtype == dtype and value.shape == ():
-            return value[()]
         value = take(value)
         return value[()] if type(value) is np.ndarray and value.shape == () else value
 
@@ -157,9 +143,6 @@ class FromTFAgents(FromTFSource, ImportedEnv):
         source: The TF-Agents environment of one lane, possibly wrapped.
         seed: A function that seeds the source, see `from_tf_agents`.
         copy: Which observations to copy, see `from_tf_agents`.
-
-    Attributes:
-        source: The TF-Agents environment.
     """
 
     def __init__(self, source: PyEnvironment, seed: Callable[[Any], Any] | None = None, copy: Copy = "auto") -> None:
@@ -222,7 +205,6 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
         copy: Which observations to copy, see `from_tf_agents`.
 
     Attributes:
-        source: The TF-Agents environment.
         restarts: The ways in which its lanes can be reset, see `BatchEnv`.
     """
 
@@ -313,7 +295,7 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
         if rewarder is None:
             return result
         reward = reward_step(rewarder, result.reward, before, action, self.state)
-        return result._replace(reward=_filled(reward, begin, 0))
+        return result._replace(reward=filled(reward, begin, 0))
 
     def _check_lanes(self, begin: Any) -> None:
         self._check_begun("step")
@@ -333,27 +315,16 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
             lane = int(np.argmax(wrong))
             does = "went on" if begin[lane] else "began another episode by itself"
             raise EpisodeError(f"step: in lane {lane}, {self.source} {does}; call reset() first")
-        observation, reward, discount = time_step.observation, time_step.reward, time_step.discount
-        observation, reward = self._incoming(observation), self._take_reward(reward)
-        discount = self._take_discount(discount)
+        observation = time_step.observation
+        observation = self._incoming(observation)
+        reward, discount = self._take_reward(time_step.reward), self._take_discount(time_step.discount)
         if begin.any():
-            reward, discount = _filled(reward, begin, 0), _filled(discount, begin, 1)
+            reward, discount = filled(reward, begin, 0), filled(discount, begin, 1)
         over = kinds == 2
         terminated = over & zero_lanes(discount, self.batch_size)
         flags: Any = (terminated, over & ~terminated)
         infos: Any = unstacked(self._source_info, self.batch_size)
         return make_step((observation, reward, *flags, discount, infos))
-
-
-def _filled(values: Any, lanes: Any, number: float) -> Any:
-    """Returns a copy of a batch's rewards or discounts, with `number` in some lanes."""
-
-    def fill(leaf: Any) -> Any:
-        result = np.array(leaf)
-        result[lanes] = number
-        return result
-
-    return map_leaves(fill, values)
 
 
 class FromTFAgentsLanes(ImportedLanes):
@@ -362,9 +333,6 @@ class FromTFAgentsLanes(ImportedLanes):
     Args:
         source: The batched environment.
         copy: Which observations to copy, see `from_tf_agents`.
-
-    Attributes:
-        source: The batched environment.
     """
 
     _framework = NAME
@@ -398,9 +366,9 @@ def unstacked(get_info: Callable[[], Any], n: int) -> Infos:
     try:
         info = get_info()
     except NotStackable as error:
-        return Infos([lane_info(one) for one in error.infos])
+        info = error.infos
     if isinstance(info, StackedInfo) and len(info.infos) == n and structure(info) == structure(stacked(info.infos)):
-        return Infos([lane_info(one) for one in info.infos])
+        info = info.infos
     if isinstance(info, (list, tuple, Infos)) and len(info) == n:
         return Infos([lane_info(one) for one in info])
     if isinstance(info, Mapping):

@@ -1,7 +1,4 @@
-"""Conversions of TF-Agents' specs, rewards and discounts; the table is in `envoi.adapters.tf_agents`.
-
-The types are those of TF-Agents, or those of `envoi.adapters.tf_agents.types` if it is not installed.
-"""
+"""Conversions of TF-Agents' specs, rewards and discounts; the table is in `envoi.adapters.tf_agents`."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from envoi.spec import SpecTree
 from envoi.spec.base import is_uniform
 from envoi.tree import children, is_branch, leaves, map_leaves, rebuild
 
-from ..shared.array_specs import ArrayForm, array_form, default_discrete, origin, read_form, remembering
+from ..shared.array_specs import ArrayForm, array_form, branch_encoder, default_discrete, origin, read_form, remembering
 from ..shared.loss import Loss
 
 if TYPE_CHECKING or find_spec("tf_agents") is None:
@@ -32,9 +29,6 @@ else:
 NAME = "tf_agents"
 
 Convert = Callable[[Any], Any]
-
-
-# Specs.
 
 
 def to_spec(spec: SpecTree, path: str = "spec") -> Any:
@@ -50,17 +44,17 @@ def to_spec(spec: SpecTree, path: str = "spec") -> Any:
     Raises:
         LossyConversion: TF-Agents has no such spec; the message names the leaf.
     """
-    return _converted(spec, spec, path)
+    return stated_spec(spec, spec, path)
 
 
-def _converted(spec: SpecTree, stated: SpecTree, path: str) -> Any:
+def stated_spec(spec: SpecTree, stated: SpecTree, path: str) -> Any:
     """Returns the TF-Agents spec of `stated` that remembers `spec`, which has the same structure."""
     if isinstance(spec, Spec):
         return _make_spec(array_form(stated, path, NAME), spec, path)
     if isinstance(spec, dict):
         _check_keys(spec, path)
     parts = zip(children(spec), children(stated), strict=True)
-    return rebuild(ordered(spec), [_converted(sub, leaf, path + part) for (part, _, sub), (_, _, leaf) in parts])
+    return rebuild(ordered(spec), [stated_spec(sub, leaf, path + part) for (part, _, sub), (_, _, leaf) in parts])
 
 
 def _check_keys(spec: dict[Any, SpecTree], path: str) -> None:
@@ -72,10 +66,9 @@ def _check_keys(spec: dict[Any, SpecTree], path: str) -> None:
 
 
 def _make_spec(form: ArrayForm, spec: Spec, path: str) -> Any:
-    if form.dtype.kind == "c":
-        raise LossyConversion(path, "dtype", str(form.dtype), NAME, "split it into real and imaginary parts")
-    if form.dtype.itemsize > 8:
-        raise LossyConversion(path, "dtype", str(form.dtype), NAME, "use float64")
+    if form.dtype.kind == "c" or form.dtype.itemsize > 8:
+        hint = "split it into real and imaginary parts" if form.dtype.kind == "c" else "use float64"
+        raise LossyConversion(path, "dtype", str(form.dtype), NAME, hint)
     name = None if form.name is None else tensor_name(form.name)
     # TF-Agents refuses bounds for bool.
     if not form.is_bounded or form.dtype.kind == "b":
@@ -163,11 +156,6 @@ def number_spec(spec: SpecTree, what: str, exact: bool) -> SpecTree:
     return map_leaves(stated, spec)
 
 
-def to_number_spec(spec: SpecTree, what: str, exact: bool = False) -> Any:
-    """Converts the spec of rewards or discounts to a TF-Agents one."""
-    return _converted(spec, number_spec(spec, what, exact), what)
-
-
 def from_number_spec(spec: Any, path: str) -> SpecTree:
     """Converts the TF-Agents spec of rewards or discounts to a core one."""
 
@@ -219,10 +207,7 @@ def ordered(spec: SpecTree) -> Any:
 
 
 def array_encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
-    """Returns a function that converts core values for TF-Agents, or None if no conversion is needed.
-
-    Dicts become `OrderedDict`s, and scalars become 0-d arrays.
-    """
+    """Returns a function that makes `OrderedDict`s of dicts and 0-d arrays of scalars, or None without either."""
     if isinstance(spec, Discrete):
         kind = spec.dtype
         return lambda value: np.array(index(value), kind)  # `index` refuses what is not an integer
@@ -237,9 +222,7 @@ def array_encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
         return lambda value: OrderedDict(zip(keys, take(value), strict=True))
     if isinstance(spec, dict):
         return lambda value: OrderedDict([(key, part(value[key]) if part else value[key]) for key, part in parts])
-    if not fresh and not any(part for _, part in parts):
-        return None
-    return lambda value: rebuild(spec, [part(value[key]) if part else value[key] for key, part in parts])
+    return branch_encoder(spec, parts, fresh)
 
 
 def number_encoder(spec: SpecTree) -> Convert:
@@ -247,9 +230,8 @@ def number_encoder(spec: SpecTree) -> Convert:
     if isinstance(spec, Spec):
         dtype: Any = getattr(spec, "dtype", None)
         return lambda value: np.array(value, dtype)
-    parts = [(key, number_encoder(sub)) for _, key, sub in children(spec)]
     branch = ordered(spec)
-    return lambda value: rebuild(branch, [part(value[key]) for key, part in parts])
+    return lambda value: map_leaves(lambda leaf, number: np.array(number, leaf.dtype), branch, value)
 
 
 def constant(spec: SpecTree, number: float, lanes: tuple[int, ...] = ()) -> Callable[[], Any]:
@@ -267,6 +249,17 @@ def constant(spec: SpecTree, number: float, lanes: tuple[int, ...] = ()) -> Call
 def lanes_of(spec: SpecTree, n: int) -> SpecTree:
     """Returns the spec of the values of n lanes: unbounded arrays of shape (n, …)."""
     return map_leaves(lambda leaf: Array((n, *leaf.shape), leaf.dtype), spec)
+
+
+def filled(values: Any, lanes: Any, number: float) -> Any:
+    """Returns a copy of a batch's rewards or discounts, with `number` in some lanes."""
+
+    def fill(leaf: Any) -> Any:
+        result = np.array(leaf)
+        result[lanes] = number
+        return result
+
+    return map_leaves(fill, values)
 
 
 def zero_lanes(discount: Any, n: int) -> Any:

@@ -1,6 +1,7 @@
 """The types of TF-Agents without TensorFlow, used if `tf_agents` is not installed: environments, time steps, specs.
 
-Their methods behave as in TF-Agents 0.19. Methods on tensors, `from_spec` and `from_array` are left out.
+Their methods behave as in TF-Agents 0.19. Left out are methods on tensors, `from_spec`, `from_array`, `num_values`, and
+what an environment may override to be reset by `step`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-
-__all__ = ["ArraySpec", "BoundedArraySpec", "PyEnvironment", "StepType", "TimeStep"]
 
 
 class ArraySpec:
@@ -89,7 +88,7 @@ class BoundedArraySpec(ArraySpec):
         if kind not in "iuf":
             raise TypeError(f"Cannot find minimum value of {self.dtype}")
         info: Any = np.finfo(self.dtype) if kind == "f" else np.iinfo(self.dtype)
-        low, high = self._bound(minimum, info.min, "minimum", info), self._bound(maximum, info.max, "maximum", info)
+        low, high = self._bound(minimum, info.min, info), self._bound(maximum, info.max, info)
         if np.any(low > high):
             raise ValueError(f"Spec bounds min has values greater than max: [{low},{high}]")
         if any(np.any(bound < info.min) or np.any(bound > info.max) for bound in (low, high)):
@@ -98,24 +97,13 @@ class BoundedArraySpec(ArraySpec):
         self.minimum.setflags(write=False)
         self.maximum.setflags(write=False)
 
-    def _bound(self, given: ArrayLike | None, default: Any, what: str, info: Any) -> NDArray[Any]:
+    def _bound(self, given: ArrayLike | None, default: Any, info: Any) -> NDArray[Any]:
         bound = np.array(default if given is None else given)
-        try:
-            np.broadcast_to(bound, self.shape)
-        except ValueError as error:
-            raise ValueError(f"{what} is not compatible with shape. Message: {error!r}.") from error
+        np.broadcast_to(bound, self.shape)  # raises an error if they do not fit
         if self.dtype.kind == "f" and bound.dtype.kind == "f":
             bound[bound == -np.inf] = info.min
             bound[bound == np.inf] = info.max
         return bound
-
-    @property
-    def num_values(self) -> NDArray[Any] | None:
-        """The number of values of each element, of the spec's shape; None unless the dtype is an integer."""
-        if self.dtype.kind not in "iu":
-            return None
-        with np.errstate(over="ignore"):  # the whole range of an integer has more values than it can count
-            return np.broadcast_to(self.maximum, self.shape) - np.broadcast_to(self.minimum, self.shape) + 1
 
     def __repr__(self) -> str:
         return f"Bounded{super().__repr__()[:-1]}, minimum={self.minimum}, maximum={self.maximum})"
@@ -141,9 +129,8 @@ class StepType:
 
     def __new__(cls, value: Any) -> Any:
         """Returns one of the three constants from its number."""
-        for known in (cls.FIRST, cls.MID, cls.LAST):
-            if value == known:
-                return known
+        if value in (0, 1, 2):
+            return (cls.FIRST, cls.MID, cls.LAST)[int(value)]
         raise ValueError(f"No known conversion for `{value!r}` into a StepType")
 
 
@@ -178,16 +165,10 @@ class TimeStep(NamedTuple):
 class PyEnvironment(ABC):
     """An environment of TF-Agents; a subclass defines `_reset`, `_step`, `observation_spec` and `action_spec`.
 
-    A step before the first reset begins an episode. After a last time step, `_step` itself has to begin a new episode,
-    unless `handle_auto_reset` is True.
-
-    Args:
-        handle_auto_reset: If True, `step` begins a new episode by `reset` after all lanes have ended.
+    A step before the first reset begins an episode. After a last time step, `_step` itself has to begin a new one.
     """
 
-    def __init__(self, handle_auto_reset: bool = False) -> None:
-        self._handle_auto_reset = handle_auto_reset
-        self._current_time_step: TimeStep | None = None
+    _current_time_step: TimeStep | None = None
 
     @property
     def batched(self) -> bool:
@@ -197,13 +178,7 @@ class PyEnvironment(ABC):
     @property
     def batch_size(self) -> int | None:
         """The number of lanes; None if the environment is not batched."""
-        if self.batched:
-            raise RuntimeError(f"Environment {type(self)} marked itself as batched but did not override batch_size")
         return None
-
-    def should_reset(self, current_time_step: TimeStep) -> bool:
-        """Returns True if the next step begins a new episode, whatever the action."""
-        return self._handle_auto_reset and bool(np.all(current_time_step.is_last()))
 
     @abstractmethod
     def observation_spec(self) -> Any:
@@ -239,7 +214,7 @@ class PyEnvironment(ABC):
 
     def step(self, action: Any) -> TimeStep:
         """Acts once and returns the time step; before the first reset, starts an episode instead."""
-        if self._current_time_step is None or self.should_reset(self._current_time_step):
+        if self._current_time_step is None:
             return self.reset()
         self._current_time_step = self._step(action)
         return self._current_time_step

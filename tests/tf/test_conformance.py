@@ -1,4 +1,4 @@
-"""Our forms where TF-Agents takes them: its validation, its TensorFlow side, drivers, wrappers and agents."""
+"""Our forms where TF-Agents takes them: its validation, its TensorFlow side, drivers and wrappers."""
 
 import contextlib
 import copy
@@ -10,27 +10,16 @@ from depth import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted import Ends, Line, Scripted, Shaped
-from tf_agents.agents.dqn import dqn_agent
-from tf_agents.drivers.dynamic_step_driver import DynamicStepDriver
 from tf_agents.environments import utils, wrappers
 from tf_agents.environments.batched_py_environment import BatchedPyEnvironment
-from tf_agents.environments.py_environment import PyEnvironment
-from tf_agents.environments.tf_py_environment import TFPyEnvironment
-from tf_agents.networks import sequential
-from tf_agents.policies.random_tf_policy import RandomTFPolicy
-from tf_agents.replay_buffers.tf_uniform_replay_buffer import TFUniformReplayBuffer
-from tf_agents.specs.array_spec import ArraySpec, BoundedArraySpec
-from tf_agents.trajectories.time_step import TimeStep
 from traces import exact
 
 import envoi
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete
 from envoi.adapters import from_tf_agents, load, to_tf_agents
 from envoi.adapters.tf_agents import FromTFAgents, FromTFAgentsBatch
-from envoi.protocol.episode import OVER
 
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
-BUNDLED = ["catch", "cartpole", "pendulum", "gridworld"]
 
 EVERYTHING = {
     "z": Array((2, 3), "float64", name="a b"),
@@ -43,30 +32,9 @@ EVERYTHING = {
 }
 
 
-@pytest.fixture
-def tensors():
-    """A function that takes a form to TensorFlow; it is closed at the end, which ends the threads that were begun."""
-    with contextlib.ExitStack() as stack:
-        yield lambda form: stack.enter_context(contextlib.closing(TFPyEnvironment(form)))
-
-
 def make(name, n):
     core = load(f"envoi:{name}")
     return to_tf_agents(core if n is None else envoi.batch(core, n))
-
-
-def test_the_forms_are_environments_of_tf_agents_with_its_own_types():
-    form = make("catch", None)
-    assert isinstance(form, PyEnvironment)
-    assert isinstance(form.observation_spec(), BoundedArraySpec)
-    assert isinstance(form.time_step_spec().step_type, ArraySpec)
-    assert type(form.reset()) is type(form.time_step_spec()) is TimeStep
-
-
-@pytest.mark.parametrize("name", BUNDLED)
-@pytest.mark.parametrize("n", [None, 1, 3])
-def test_tf_agents_validates_them(name, n):
-    utils.validate_py_environment(make(name, n), episodes=5)
 
 
 def test_tf_agents_validates_every_kind_of_leaf():
@@ -96,26 +64,6 @@ def _ordered(value):
     return array_encoder(EVERYTHING)(value)
 
 
-@pytest.mark.parametrize("n", [None, 3])
-def test_what_tensorflow_reads_is_what_the_form_tells(n, tensors):
-    env, twin = tensors(to_tf_agents(_ends(n))), to_tf_agents(_ends(n))
-    for form in (env.pyenv.envs[0] if n is None else env.pyenv, twin):
-        form.seed(4)
-    rng, seen = np.random.default_rng(0), 0
-    told, mine = env.reset(), twin.reset()
-    for _ in range(30):
-        for tensor, array in zip(told, mine, strict=True):
-            np.testing.assert_array_equal(tensor.numpy(), array if n else array[None])
-        seen += int(np.sum(mine.is_last()))
-        actions = rng.integers(0, 2, n or 1)
-        told, mine = env.step(actions), twin.step(actions if n else actions[0])
-    assert seen > 3
-
-
-def _ends(n):
-    return Ends() if n is None else envoi.batch(Ends(), n)
-
-
 @pytest.mark.parametrize("multithreading", [False, True])
 def test_several_forms_make_a_batch_of_tf_agents(multithreading):
     batch = BatchedPyEnvironment([to_tf_agents(Ends()) for _ in range(3)], multithreading)
@@ -142,35 +90,6 @@ def test_a_batch_of_tf_agents_is_read_as_its_environments():
     assert exact(env.step([0, 0, 0])) == exact(lanes.step([0, 0, 0]))
     mask = np.array([False, True, False])
     assert exact(env.reset(mask=mask)) == exact(lanes.reset(mask=mask))
-
-
-@pytest.mark.parametrize(("make_core", "n"), [(Ends, 1), (lambda: envoi.batch(Ends(), 4), 4)])
-def test_a_driver_collects_what_the_core_lived(make_core, n, tensors):
-    env = tensors(to_tf_agents(make_core()))
-    (env.pyenv.envs[0] if n == 1 else env.pyenv).seed(3)
-    seen = []
-    policy = RandomTFPolicy(env.time_step_spec(), env.action_spec())
-    driver = DynamicStepDriver(env, policy, [lambda t: seen.append(t) or tf.no_op()], num_steps=1)
-    step = env.reset()
-    tf.config.run_functions_eagerly(True)
-    try:
-        for _ in range(40):
-            step, _ = driver.run(step)
-    finally:
-        tf.config.run_functions_eagerly(False)
-    twin = make_core() if n > 1 else envoi.Lanes([make_core()])
-    observation, over, lived = twin.reset(seed=3 if n > 1 else [3]).observation, np.zeros(n, bool), []
-    for trajectory in seen:
-        np.testing.assert_array_equal(trajectory.observation, observation)
-        if n == 1 and over.any():  # a boundary between two episodes
-            assert trajectory.is_boundary().numpy().all()
-        observation, reward, terminated, truncated, _, _ = twin.step(trajectory.action.numpy(), over)
-        np.testing.assert_array_equal(trajectory.reward, reward.astype(np.float32))
-        np.testing.assert_array_equal(trajectory.discount == 0, terminated)
-        np.testing.assert_array_equal(trajectory.next_step_type == 2, terminated | truncated)
-        over = terminated | truncated
-        lived.append(over)
-    assert np.sum(lived) > 3
 
 
 # TF-Agents' own wrappers around our forms, and back.
@@ -232,24 +151,6 @@ def test_reward_and_discount_specs_survive_its_wrappers_though_it_drops_them():
     assert env.discount_spec == Vector.discount_spec
 
 
-def test_snapshots_hold_what_wrappers_and_forms_hold():
-    env = from_tf_agents(wrappers.TimeLimit(to_tf_agents(Ends()), 4))
-    env.reset(seed=0)
-    env.step(0)
-    held, seen = env.snapshot(), []
-    for _ in range(2):
-        lived = []
-        for _ in range(3):
-            while True:
-                lived.append(exact(env.step(0)))
-                if env._episode_state is OVER:
-                    break
-            lived.append(exact(env.reset()))
-        seen.append(lived)
-        env.restore(held)
-    assert seen[0] == seen[1]
-
-
 def test_a_wrapped_batch_is_a_batch():
     env = from_tf_agents(wrappers.PyEnvironmentBaseWrapper(to_tf_agents(envoi.batch(Ends(), 3))))
     assert isinstance(env, FromTFAgentsBatch)
@@ -257,27 +158,6 @@ def test_a_wrapped_batch_is_a_batch():
     for each in (env, twin):
         each.reset(seed=2)
     assert exact(env.step([0, 1, 0])) == exact(twin.step([0, 1, 0]))
-
-
-# An agent.
-
-
-@pytest.mark.parametrize("n", [None, 4])
-def test_an_agent_trains(n, tensors):
-    tf.random.set_seed(0)
-    env = tensors(make("catch", n))
-    dense = tf.keras.layers.Dense
-    network = sequential.Sequential([tf.keras.layers.Flatten(), dense(16, "relu"), dense(3)])
-    agent = dqn_agent.DqnAgent(env.time_step_spec(), env.action_spec(), network, tf.keras.optimizers.Adam(1e-2))
-    agent.initialize()
-    buffer = TFUniformReplayBuffer(agent.collect_data_spec, env.batch_size, 500)
-    driver = DynamicStepDriver(env, agent.collect_policy, [buffer.add_batch], num_steps=50)
-    driver.run(env.reset())
-    data = iter(buffer.as_dataset(sample_batch_size=32, num_steps=2))
-    before = int(agent.train_step_counter)
-    losses = [float(agent.train(next(data)[0]).loss) for _ in range(5)]
-    assert np.isfinite(losses).all()
-    assert int(agent.train_step_counter) == before + 5
 
 
 @pytest.fixture

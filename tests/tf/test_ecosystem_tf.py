@@ -5,8 +5,6 @@ beside its pins: their forms are validated there, on light types; MiniGrid's mis
 dm_env comes here from a real environment behind one of dm_env.
 """
 
-import contextlib
-
 import dm_env
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ import tensorflow as tf
 from tf_agents.drivers.dynamic_episode_driver import DynamicEpisodeDriver
 from tf_agents.drivers.py_driver import PyDriver
 from tf_agents.environments import utils
-from tf_agents.environments.tf_py_environment import TFPyEnvironment
 from tf_agents.metrics import tf_metrics
 from tf_agents.policies.random_py_policy import RandomPyPolicy
 from tf_agents.policies.random_tf_policy import RandomTFPolicy
@@ -74,13 +71,6 @@ def make(name, n):
     if n is not None and isinstance(core, envoi.MultiEnv):
         core = envoi.as_single(core)
     return to_tf_agents(core if n is None else envoi.batch(core, n))
-
-
-@pytest.fixture
-def tensors():
-    """A function that takes a form to TensorFlow; it is closed at the end, which ends the threads that were begun."""
-    with contextlib.ExitStack() as stack:
-        yield lambda form: stack.enter_context(contextlib.closing(TFPyEnvironment(form)))
 
 
 @pytest.mark.parametrize("n", LANES)

@@ -16,7 +16,7 @@ from traces import exact
 
 import envoi
 from envoi import Array, Discrete
-from envoi.adapters import from_env, from_tf_agents, load, to_gymnasium, to_tf_agents
+from envoi.adapters import from_env, from_tf_agents, load, to_tf_agents
 from envoi.adapters.tf_agents import FromTFAgentsBatch, FromTFAgentsLanes
 from envoi.protocol.episode import OVER
 
@@ -211,15 +211,3 @@ def test_a_bandit_is_a_batch_of_episodes_of_one_step(make):
         assert step.reward.shape == (2,)
         assert step.observation.shape == observation.shape
         env.step(np.array([0, 1], env.action_spec.dtype), restart=np.ones(2, bool))
-
-
-def test_a_source_converts_to_gymnasium():
-    import gymnasium.utils.env_checker
-
-    env = to_gymnasium(random())
-    assert isinstance(env, gymnasium.Env)
-    observation, _ = env.reset(seed=3)
-    assert env.observation_space.contains(observation)
-    again, _ = env.reset(seed=3)
-    assert exact(again) == exact(observation)
-    gymnasium.utils.env_checker.check_env(env, skip_render_check=True)

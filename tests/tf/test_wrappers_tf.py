@@ -61,91 +61,59 @@ class OurGoal(envoi.GoalReplay):
         return {**observation, "z": goal}
 
 
-# What is inside, their wrapper, ours, and random actions.
+def pair(make, theirs, ours, draw, *arguments, **named):
+    """What is inside, their wrapper, ours, and random actions; `arguments` are the wrappers' own."""
+    wraps = (lambda env, wrapper=wrapper: wrapper(env, *arguments, **named) for wrapper in (theirs, ours))
+    return (make, *wraps, draw)
+
+
+def make_row():
+    return random(INTEGER, ROW)
+
+
+def discretize(env, counts):
+    return envoi.ActionDiscretize(env, counts, dtype="int32")
+
+
+ONE = BoundedArraySpec((1,), np.float32, -10, 10)
 PAIRS = {
-    "TimeLimit": (
-        counting,
-        lambda env: wrappers.TimeLimit(env, 4),
-        lambda env: envoi.TimeLimit(env, 4),
-        integers(0, 1),
-    ),
-    "TimeLimit, ended before": (
-        counting,
-        lambda env: wrappers.TimeLimit(env, 9),
-        lambda env: envoi.TimeLimit(env, 9),
-        integers(0, 1),
-    ),
-    "ActionRepeat": (
-        lambda: random(BOX),
-        lambda env: wrappers.ActionRepeat(env, 3),
-        lambda env: envoi.ActionRepeat(env, 3),
-        floats(0, 1, 2),
-    ),
-    "ObservationFilter": (
+    "TimeLimit": pair(counting, wrappers.TimeLimit, envoi.TimeLimit, integers(0, 1), 4),
+    "TimeLimit, ended before": pair(counting, wrappers.TimeLimit, envoi.TimeLimit, integers(0, 1), 9),
+    "ActionRepeat": pair(lambda: random(BOX), wrappers.ActionRepeat, envoi.ActionRepeat, floats(0, 1, 2), 3),
+    "ObservationFilter": pair(
         lambda: random(INTEGER, ROW),
-        lambda env: wrappers.ObservationFilterWrapper(env, [3, 0]),
-        lambda env: envoi.ObservationFilter(env, [3, 0]),
+        wrappers.ObservationFilterWrapper,
+        envoi.ObservationFilter,
         integers(-1, 1),
+        [3, 0],
     ),
-    "ActionDiscretize": (
-        lambda: random(BOX),
-        lambda env: wrappers.ActionDiscretizeWrapper(env, np.array([5, 3])),
-        lambda env: envoi.ActionDiscretize(env, [5, 3], dtype="int32"),
-        integers(0, 2, 2),
+    "ActionDiscretize": pair(
+        lambda: random(BOX), wrappers.ActionDiscretizeWrapper, discretize, integers(0, 2, 2), np.array([5, 3])
     ),
-    "ActionDiscretize, one": (
-        lambda: random(BoundedArraySpec((1,), np.float32, -10, 10)),
-        lambda env: wrappers.ActionDiscretizeWrapper(env, 5),
-        lambda env: envoi.ActionDiscretize(env, 5, dtype="int32"),
-        integers(0, 4),
-    ),
-    "ActionClip": (
-        lambda: random(BOX),
-        wrappers.ActionClipWrapper,
-        envoi.ActionClip,
-        floats(-30, 30, 2),
-    ),
-    "ActionOffset": (
-        lambda: random(INTEGER),
-        wrappers.ActionOffsetWrapper,
-        envoi.ActionOffset,
-        integers(0, 2),
-    ),
-    "GoalReplay": (
+    "ActionDiscretize, one": pair(lambda: random(ONE), wrappers.ActionDiscretizeWrapper, discretize, integers(0, 4), 5),
+    "ActionClip": pair(lambda: random(BOX), wrappers.ActionClipWrapper, envoi.ActionClip, floats(-30, 30, 2)),
+    "ActionOffset": pair(lambda: random(INTEGER), wrappers.ActionOffsetWrapper, envoi.ActionOffset, integers(0, 2)),
+    "GoalReplay": pair(
         lambda: random(INTEGER),
         lambda env: TheirGoal(env, handle_auto_reset=True),  # or the goal of the first episode remains
         OurGoal,
         integers(-1, 1),
     ),
-    "History": (
-        counting,
-        lambda env: wrappers.HistoryWrapper(env, 3),
-        lambda env: envoi.History(env, 3),
-        integers(0, 1),
+    "History": pair(counting, wrappers.HistoryWrapper, envoi.History, integers(0, 1), 3),
+    "History, nested": pair(
+        lambda: random(INTEGER), wrappers.HistoryWrapper, envoi.History, integers(-1, 1), 4, include_actions=True
     ),
-    "History, nested": (
-        lambda: random(INTEGER),
-        lambda env: wrappers.HistoryWrapper(env, 4, include_actions=True),
-        lambda env: envoi.History(env, 4, include_actions=True),
-        integers(-1, 1),
-    ),
-    "History, tiled": (
+    "History, tiled": pair(
         lambda: random(INTEGER, ROW),
-        lambda env: wrappers.HistoryWrapper(env, 3, tile_first_step_obs=True),
-        lambda env: envoi.History(env, 3, tile_first_step_obs=True),
+        wrappers.HistoryWrapper,
+        envoi.History,
         integers(-1, 1),
+        3,
+        tile_first_step_obs=True,
     ),
-    "OneHotAction": (
-        lambda: random(HOT),
-        wrappers.OneHotActionWrapper,
-        envoi.OneHotAction,
-        one_hot,
-    ),
-    "OneHotAction, continuous": (
-        lambda: random(BOX),
-        wrappers.OneHotActionWrapper,
-        envoi.OneHotAction,
-        floats(-10, 10, 2),
+    "OneHotAction": pair(lambda: random(HOT), wrappers.OneHotActionWrapper, envoi.OneHotAction, one_hot),
+    "OneHotAction, continuous": pair(
+        lambda: random(BOX), wrappers.OneHotActionWrapper, envoi.OneHotAction, floats(-10, 10, 2)
     ),
 }
 
@@ -197,15 +165,11 @@ def test_values_of_our_wrapper_have_the_shapes_and_dtypes_of_theirs(name):
 
     same(their_env.action_spec(), our_form.action_spec())
     same(their_env.observation_spec(), our_form.observation_spec())
-
-
-@pytest.mark.parametrize("name", [name for name in PAIRS if "Discretize" in name or name.endswith("continuous")])
-def test_the_bounds_of_a_discretized_or_continuous_action_are_theirs(name):
-    make, theirs, ours, _ = PAIRS[name]
-    one, other = theirs(make()).action_spec(), to_tf_agents(ours(from_env(make()))).action_spec()
-    for bound in ("minimum", "maximum"):
-        expected = np.broadcast_to(getattr(one, bound), one.shape)
-        np.testing.assert_array_equal(np.broadcast_to(getattr(other, bound), other.shape), expected)
+    if "Discretize" in name or name.endswith("continuous"):
+        one, other = their_env.action_spec(), our_form.action_spec()
+        for bound in ("minimum", "maximum"):
+            expected = np.broadcast_to(getattr(one, bound), one.shape)
+            np.testing.assert_array_equal(np.broadcast_to(getattr(other, bound), other.shape), expected)
 
 
 @pytest.mark.parametrize("steps", [2, 5, 9])
@@ -237,18 +201,6 @@ def test_an_episode_that_was_cut_off_is_padded_with_the_values_of_theirs():
     assert own.truncated
 
 
-def test_runs_are_counted_as_theirs_are():
-    theirs, core = wrappers.RunStats(counting(3)), envoi.RunStats(from_env(counting(3)))
-    form = to_tf_agents(core)
-    theirs.reset()
-    form.reset()
-    for _ in range(11):
-        theirs.step(np.int32(0))
-        form.step(np.int32(0))
-        for what in ("episodes", "resets", "total_steps", "episode_steps"):
-            assert getattr(theirs, what) == getattr(core, what)
-
-
 def test_profiles_come_as_often_as_theirs():
     profiles = {"theirs": [], "ours": []}
     theirs = wrappers.PerformanceProfiler(counting(100), profiles["theirs"].append, 5)
@@ -259,23 +211,3 @@ def test_profiles_come_as_often_as_theirs():
         theirs.step(np.int32(0))
         ours.step(np.int32(0))
         assert len(profiles["theirs"]) == len(profiles["ours"]) == number // 5
-
-
-def test_disabled_actions_are_masked_as_theirs_are():
-    seen, action = {"x": ArraySpec((1,), np.int32)}, BoundedArraySpec((), np.int32, -10, 10)
-
-    def make():
-        return random_py_environment.RandomPyEnvironment(
-            seen, action, reward_fn=lambda kind, action, seen: np.asarray(action, np.float32), batch_size=5
-        )
-
-    theirs, ours = wrappers.ExtraDisabledActionsWrapper(make(), 25), envoi.ExtraDisabledActions(from_env(make()), 25)
-    assert (int(theirs.action_spec().minimum), int(theirs.action_spec().maximum)) == (-10, 35)
-    assert (ours.action_spec.start, ours.action_spec.n) == (-10, 46)
-    first, own = theirs.reset(), ours.reset()
-    np.testing.assert_array_equal(first.observation[1], own.observation[1])
-    actions = np.array([3, -7, 4, 2, 6], np.int32)
-    step, own = theirs.step(actions), ours.step(actions)
-    np.testing.assert_array_equal(step.observation[0]["x"], own.observation[0]["x"])
-    np.testing.assert_array_equal(step.observation[1], own.observation[1])
-    np.testing.assert_array_equal(step.reward, own.reward)
