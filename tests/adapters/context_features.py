@@ -46,3 +46,21 @@ def imported(name, context=None, **arguments):
         env.spec_under([context])
         env.context = context
     return env
+
+
+def each_feature_changes_the_trajectory(env, another, actions, prepare=None):
+    """Each feature, with `another(feature)` in force, changes what happens, and the default then changes it back.
+
+    `another` returns a value, or a pair of a context beside which the feature has an effect, and a value.
+    """
+    before = trajectory(env, actions, prepare=prepare)
+    for feature in env.context:
+        change = another(feature)
+        beside, value = change if isinstance(change, tuple) else ({}, change)
+        env.spec_under([{**beside, feature: value}])
+        env.context = beside
+        without = trajectory(env, actions, prepare=prepare)
+        env.context = {**beside, feature: value}
+        assert trajectory(env, actions, prepare=prepare) != without, feature
+        env.context = {}
+        assert trajectory(env, actions, prepare=prepare) == before, feature

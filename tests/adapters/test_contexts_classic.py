@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
-from context_features import actions_of, alone, imported, trajectory
+from context_features import actions_of, alone, each_feature_changes_the_trajectory, imported, trajectory
 from depth import examples
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,139 +12,46 @@ from envoi import ContextError, validate
 from envoi.adapters import from_gymnasium, load
 
 STEPS = 40
-_START = {"min_position_start": -0.6, "max_position_start": -0.4, "min_velocity_start": 0.0, "max_velocity_start": 0.0}
-_CAR = {"min_position": -1.2, "max_position": 0.6, "max_speed": 0.07}
-
-DEFAULTS = {
-    "CartPole-v1": {
-        "gravity": 9.8,
-        "masscart": 1.0,
-        "masspole": 0.1,
-        "length": 0.5,
-        "force_mag": 10.0,
-        "tau": 0.02,
-        "initial_state_lower": -0.05,
-        "initial_state_upper": 0.05,
-    },
-    "Pendulum-v1": {
-        "max_speed": 8,
-        "dt": 0.05,
-        "g": 10.0,
-        "m": 1.0,
-        "l": 1.0,
-        "initial_angle_max": np.pi,
-        "initial_velocity_max": 1.0,
-    },
-    "Acrobot-v1": {
-        "LINK_LENGTH_1": 1.0,
-        "LINK_MASS_1": 1.0,
-        "LINK_MASS_2": 1.0,
-        "LINK_COM_POS_1": 0.5,
-        "LINK_COM_POS_2": 0.5,
-        "LINK_MOI": 1.0,
-        "MAX_VEL_1": 4 * np.pi,
-        "MAX_VEL_2": 9 * np.pi,
-        "torque_noise_max": 0.0,
-        "INITIAL_ANGLE_LOWER": -0.1,
-        "INITIAL_ANGLE_UPPER": 0.1,
-        "INITIAL_VELOCITY_LOWER": -0.1,
-        "INITIAL_VELOCITY_UPPER": 0.1,
-    },
-    "MountainCar-v0": {
-        **_CAR,
-        "goal_position": 0.5,
-        "goal_velocity": 0,
-        "force": 0.001,
-        "gravity": 0.0025,
-        **_START,
-    },
-    "MountainCarContinuous-v0": {**_CAR, "goal_position": 0.45, "goal_velocity": 0, "power": 0.0015, **_START},
-}
+NAMES = ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0"]
 
 _CAR_CHANGES = {
-    "min_position": -0.52,
-    "max_position": -0.575,
-    "max_speed": 0.001,
-    "goal_position": -0.575,
-    "goal_velocity": ({"goal_position": -0.6}, 0.5),
-    "min_position_start": -0.7,
-    "max_position_start": -0.3,
-    "min_velocity_start": -0.05,
-    "max_velocity_start": 0.05,
-}
+    "min_position": -0.52, "max_position": -0.575, "max_speed": 0.001, "goal_position": -0.575,
+    "goal_velocity": ({"goal_position": -0.6}, 0.5), "min_position_start": -0.7, "max_position_start": -0.3,
+    "min_velocity_start": -0.05, "max_velocity_start": 0.05,
+}  # fmt: skip
 CHANGES = {
     "CartPole-v1": {
-        "gravity": 3.7,
-        "masscart": 2.0,
-        "masspole": 0.5,
-        "length": 1.0,
-        "force_mag": 5.0,
-        "tau": 0.01,
-        "initial_state_lower": -0.01,
-        "initial_state_upper": 0.1,
+        "gravity": 3.7, "masscart": 2.0, "masspole": 0.5, "length": 1.0, "force_mag": 5.0, "tau": 0.01,
+        "initial_state_lower": -0.01, "initial_state_upper": 0.1,
     },
     "Pendulum-v1": {
-        "max_speed": 1.0,
-        "dt": 0.1,
-        "g": 3.7,
-        "m": 2.0,
-        "l": 0.5,
-        "initial_angle_max": 1.0,
+        "max_speed": 1.0, "dt": 0.1, "g": 3.7, "m": 2.0, "l": 0.5, "initial_angle_max": 1.0,
         "initial_velocity_max": 4.0,
     },
     "Acrobot-v1": {
-        "LINK_LENGTH_1": 2.0,
-        "LINK_MASS_1": 2.0,
-        "LINK_MASS_2": 2.0,
-        "LINK_COM_POS_1": 0.7,
-        "LINK_COM_POS_2": 0.7,
-        "LINK_MOI": 2.0,
-        "MAX_VEL_1": ({"INITIAL_VELOCITY_UPPER": 5.0}, 1.5),
-        "MAX_VEL_2": ({"INITIAL_VELOCITY_LOWER": 5.0, "INITIAL_VELOCITY_UPPER": 9.0}, 3.0),
-        "torque_noise_max": 1.0,
-        "INITIAL_ANGLE_LOWER": -1.0,
-        "INITIAL_ANGLE_UPPER": 1.0,
-        "INITIAL_VELOCITY_LOWER": -1.0,
+        "LINK_LENGTH_1": 2.0, "LINK_MASS_1": 2.0, "LINK_MASS_2": 2.0, "LINK_COM_POS_1": 0.7, "LINK_COM_POS_2": 0.7,
+        "LINK_MOI": 2.0, "MAX_VEL_1": ({"INITIAL_VELOCITY_UPPER": 5.0}, 1.5),
+        "MAX_VEL_2": ({"INITIAL_VELOCITY_LOWER": 5.0, "INITIAL_VELOCITY_UPPER": 9.0}, 3.0), "torque_noise_max": 1.0,
+        "INITIAL_ANGLE_LOWER": -1.0, "INITIAL_ANGLE_UPPER": 1.0, "INITIAL_VELOCITY_LOWER": -1.0,
         "INITIAL_VELOCITY_UPPER": 1.0,
     },
     "MountainCar-v0": {**_CAR_CHANGES, "force": 0.002, "gravity": 0.001},
     "MountainCarContinuous-v0": {**_CAR_CHANGES, "power": 0.003},
-}
-CASES = [(name, feature) for name, defaults in DEFAULTS.items() for feature in defaults]
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "feature"), CASES)
-def test_each_feature_changes_the_trajectory(name, feature):
-    change, base = CHANGES[name][feature], {}
-    if isinstance(change, tuple):
-        base, change = change
-    actions = actions_of(name, STEPS)
-    before = trajectory(imported(name, base), actions)
-    assert before != trajectory(imported(name, {**base, feature: change}), actions)
-
-
-@pytest.mark.parametrize("name", DEFAULTS)
-def test_the_default_context_is_gymnasiums_and_gives_its_trajectory(name):
-    actions = actions_of(name, STEPS)
+@pytest.mark.parametrize("name", NAMES)
+def test_each_feature_changes_the_trajectory_and_is_forgotten_after_it(name):
     env = imported(name)
-    assert env.context == DEFAULTS[name]
-    assert trajectory(env, actions) == alone(name, actions)
-    env = imported(name, DEFAULTS[name])
-    assert trajectory(env, actions) == alone(name, actions)
+    assert env.context.keys() == CHANGES[name].keys()
+    each_feature_changes_the_trajectory(env, CHANGES[name].__getitem__, actions_of(name, STEPS))
 
 
-@pytest.mark.parametrize("name", DEFAULTS)
-def test_after_any_other_context_the_default_gives_the_sources_trajectory_again(name):
+@pytest.mark.parametrize("name", NAMES)
+def test_the_default_context_gives_the_sources_trajectory(name):
     actions = actions_of(name, STEPS)
-    plain = alone(name, actions)
-    env = imported(name)
-    for feature, change in CHANGES[name].items():
-        base, change = change if isinstance(change, tuple) else ({}, change)
-        env.spec_under([{**base, feature: change}])
-        env.context = {**base, feature: change}
-        trajectory(env, actions)
-        env.context = {}
-        assert trajectory(env, actions) == plain, feature
+    for env in (imported(name), imported(name, imported(name).context)):
+        assert trajectory(env, actions) == alone(name, actions)
 
 
 def test_a_context_is_what_writing_the_attributes_by_hand_does():
@@ -232,10 +139,11 @@ def _contexts(name):
             context[low], context[high] = sorted((context[low], context[high]))
         return context
 
-    return st.fixed_dictionaries({}, optional=values).map(lambda c: ordered({**DEFAULTS[name], **c}))
+    defaults = env.context
+    return st.fixed_dictionaries({}, optional=values).map(lambda context: ordered({**defaults, **context}))
 
 
-@pytest.mark.parametrize("name", DEFAULTS)
+@pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 @examples(40)
 def test_observations_lie_in_the_spec_under_a_context(name, data):
@@ -297,7 +205,7 @@ def test_the_ends_of_features_cover_their_combinations():
         load("gymnasium:CartPole-v1").context = {"length": 0.05, "force_mag": 100.0}
 
 
-@pytest.mark.parametrize("name", DEFAULTS)
+@pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 @examples(25)
 def test_what_lies_between_declared_contexts_is_declared(name, data):
@@ -309,7 +217,7 @@ def test_what_lies_between_declared_contexts_is_declared(name, data):
     for choice in (lambda low, high: low + share * (high - low), min, max):
         between = {feature: min(max(choice(low, high), low), high) for feature, (low, high) in ends.items()}
         env.context = between
-        assert env.context == pytest.approx({**DEFAULTS[name], **between})
+        assert env.context == pytest.approx(between)
     mixed = {feature: data.draw(st.sampled_from(pair)) for feature, pair in ends.items()}
     if all(mixed[low] <= mixed[high] for low, high in env._bindable.ordered):
         env.context = mixed

@@ -153,16 +153,6 @@ def test_friction_is_felt_where_a_contact_can_have_its_direction(parts, felt):
     assert {one for one in features if one.startswith("friction")} == felt
 
 
-def test_two_environments_of_one_process_keep_to_their_own_contexts():
-    heavy, light = from_dm_env(make("walker/walk")), from_dm_env(make("walker/walk"))
-    expected = [under(imported("walker/walk"), {"gravity": gravity}) for gravity in (15.0, 2.0)]
-    heavy.context, light.context = {"gravity": 15.0}, {"gravity": 2.0}
-    assert np.array_equal(episode(heavy), expected[0])
-    assert np.array_equal(episode(light), expected[1])
-    assert np.array_equal(episode(heavy), expected[0])
-    assert not np.array_equal(*expected)
-
-
 # What is set is what a model written so would have.
 
 
@@ -319,22 +309,16 @@ def test_a_snapshot_holds_the_context_and_the_model_in_it():
     episode(env, steps=5)
     before, own = env.snapshot(), numbers(env.source.physics.model.ptr)  # before the first access to features
     expected = go_on(env)
-    long = {"limb_length_0": 0.2, "joint_damping": 3.0}
-    under(env, long, steps=5)
+    under(env, {"limb_length_0": 0.2, "joint_damping": 3.0}, steps=5)
     within = env.snapshot()
     expected_within = go_on(env)
     assert not np.array_equal(expected, expected_within)
-    other = from_dm_env(make("finger/spin"))
-    under(other, long, steps=5)
-    for one in (other, env):
-        one.restore(before)
-        for name, value in numbers(one.source.physics.model.ptr).items():
-            assert value.dtype == object or exact(value) == exact(own[name]), name
+    env.restore(before)
+    for name, value in numbers(env.source.physics.model.ptr).items():
+        assert value.dtype == object or exact(value) == exact(own[name]), name
     assert np.array_equal(go_on(env), expected)
-    assert np.array_equal(episode(env), plain("finger/spin"))
     env.restore(within)
     assert np.array_equal(go_on(env), expected_within)
-    assert np.array_equal(episode(env), under(imported("finger/spin"), long))
     env.context = {}
     assert np.array_equal(episode(env), plain("finger/spin"))
 
@@ -369,13 +353,8 @@ def test_looking_at_the_features_in_the_middle_of_an_episode_does_not_touch_it()
     ("name", "context", "message"),
     [
         ("walker/walk", {"gravityy": 1.0}, r"context\['gravityy'\]: no such feature; .*gravity"),
-        ("finger/spin", {"gravity": 1.0}, r"context\['gravity'\]: no such feature"),
         ("walker/walk", {"friction_rolling": 2.0}, "no such feature"),
         ("walker/walk", {"gravity": 0.0}, r"context\['gravity'\]: expected .* 0.1, got 0.0"),
-        ("walker/walk", {"gravity": -9.81}, "expected .* 0.1, got -9.81"),
-        ("walker/walk", {"timestep": 0.2}, "expected .* 0.001 to 0.1, got 0.2"),
-        ("walker/walk", {"geom_density": 0.0}, "expected .* 0.001, got 0.0"),
-        ("walker/walk", {"wind_x": "north"}, "expected .* number, got 'north'"),
         ("finger/spin", {"limb_length_1": 0.3}, "expected .* 0.01 to 0.2, got 0.3"),
         ("finger/spin", {"limb_length_1": 0.1}, r"is 0.36, expected at least 0.4, else the finger cannot reach"),
     ],
