@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import Flock, Walk
+from small_models import Count, Flock, Sums, Walk
 from strategies import generators, specs
 from traces import exact, trace
 
 import envoi
-from envoi import BatchModel, Infos, Lanes, ModelBatch, SpecError, TimeLimit, Validated
+from envoi import Infos, Lanes, ModelBatch, SpecError, TimeLimit, Validated
 from envoi.adapters import to_gymnasium_vector, to_tf_agents
 from envoi.lane_values import lane, put, stack, take
 from envoi.models import MODELS, CartPole, Catch, make
@@ -34,6 +34,10 @@ every_model = pytest.mark.parametrize("name", MODELS)
 
 def in_a_loop(make_env, n=N):
     return Lanes([make_env() for _ in range(n)])
+
+
+KINDS = {"loop": lambda: in_a_loop(Walk), "model": lambda: envoi.batch(Flock(), N)}
+every_kind = pytest.mark.parametrize("make_env", KINDS.values(), ids=KINDS)
 
 
 def like_a_step(env, reset):
@@ -130,7 +134,7 @@ def lane_of(part):
 @every_model
 @settings(max_examples=6)
 @given(st.integers(0, 2**32))
-def test_a_batch_model_alone_is_a_batch_of_one_without_the_axis(name, seed):
+def test_a_batch_model_alone_has_no_axis(name, seed):
     env, batch = make(name), envoi.batch(make(name), 1)
     assert exact(env.reset(seed=seed).observation) == exact(lane(env.observation_spec, batch.reset(seed=seed)[0], 0))
     for _ in range(20):
@@ -140,22 +144,6 @@ def test_a_batch_model_alone_is_a_batch_of_one_without_the_axis(name, seed):
         envoi.validate(env.observation_spec, step.observation)
         if step.terminated or step.truncated:
             return
-
-
-@pytest.mark.parametrize("limit", [1, 3, 7])
-def test_a_time_limit_counts_each_lane_for_itself(limit):
-    batch, alone = TimeLimit(in_a_loop(Walk), limit), [TimeLimit(Walk(), limit) for _ in range(N)]
-    batch.reset(seed=1)
-    for env, seed in zip(alone, lane_seeds(1, N), strict=True):
-        env.reset(seed=seed)
-    over = np.array([True, False, False, True])
-    for _ in range(30):
-        actions = batch.sample_action()
-        step = batch.step(actions, restart=over)
-        for index, env in enumerate(alone):
-            own = like_a_step(env, env.reset()) if over[index] else env.step(actions[index])
-            compare(batch.observation_spec, step, index, own)
-        over = step.terminated | step.truncated
 
 
 masks = st.lists(st.booleans(), min_size=N, max_size=N).map(np.array)
@@ -188,7 +176,7 @@ def test_elapsed_steps_are_those_of_an_array_that_counts(sequence):
         over = ended if kind == "restart" else over | ended
 
 
-@pytest.mark.parametrize("make_env", [lambda: in_a_loop(Walk), lambda: envoi.batch(Flock(), N)], ids=["loop", "model"])
+@every_kind
 @settings(max_examples=20)
 @given(st.lists(st.booleans(), min_size=N, max_size=N), st.integers(0, 99))
 def test_a_mask_touches_its_lanes_and_no_others(make_env, chosen, seed):
@@ -209,7 +197,7 @@ def test_a_mask_touches_its_lanes_and_no_others(make_env, chosen, seed):
 
 
 @pytest.mark.parametrize("name", ["cartpole", "catch", "gridworld"])
-def test_the_fast_step_of_a_batch_leaves_out_what_is_as_usual(name):
+def test_a_fast_step_leaves_out_the_usual(name):
     fast = TimeLimit(envoi.batch(make(name), N, compiled=False), 9)
     fast.reset(seed=1)
     full, step, over, quiet = copy.deepcopy(fast), fast_step(fast), None, set()
@@ -224,8 +212,8 @@ def test_the_fast_step_of_a_batch_leaves_out_what_is_as_usual(name):
     assert quiet == {True, False}
 
 
-@pytest.mark.parametrize("make_env", [lambda: in_a_loop(Walk), lambda: envoi.batch(Flock(), N)], ids=["loop", "model"])
-def test_a_lane_that_restarts_ignores_its_action_and_reports_no_end(make_env):
+@every_kind
+def test_a_lane_that_restarts_ignores_its_action(make_env):
     first, second = make_env(), make_env()
     restart = np.array([True, False, True, False])
     for env, action in ((first, -1), (second, 1)):
@@ -239,8 +227,8 @@ def test_a_lane_that_restarts_ignores_its_action_and_reports_no_end(make_env):
     assert exact(first.state) == exact(second.state)
 
 
-@pytest.mark.parametrize("make_env", [lambda: in_a_loop(Walk), lambda: envoi.batch(Flock(), N)], ids=["loop", "model"])
-def test_values_of_a_batch_have_a_leading_axis_and_the_dtype_of_their_spec(make_env):
+@every_kind
+def test_values_have_a_leading_axis_and_dtype(make_env):
     env = make_env()
     first = env.reset(seed=0)
     for _ in range(3):
@@ -260,9 +248,8 @@ def test_values_of_a_batch_have_a_leading_axis_and_the_dtype_of_their_spec(make_
 @every_model
 @settings(max_examples=4)
 @given(st.integers(0, 2**32))
-def test_every_value_of_the_bundled_models_lies_in_its_spec(name, seed):
-    for env in (Validated(make(name)), Validated(envoi.batch(make(name), 3))):
-        trace(env, 60, seed)
+def test_values_of_bundled_models_lie_in_their_specs(name, seed):
+    trace(Validated(envoi.batch(make(name), 3)), 60, seed)
 
 
 def test_what_batch_makes_of_what():
@@ -294,43 +281,21 @@ def test_a_factory_is_called_once_a_lane():
 
 @pytest.mark.parametrize("env", [Walk, Walk(), Catch, Catch(), lambda: TimeLimit(Catch(), 3)])
 @pytest.mark.parametrize("n", [0, -1])
-def test_a_batch_of_no_lanes_is_refused(env, n):
+def test_a_batch_of_no_lanes_or_of_batches_is_refused(env, n):
     with pytest.raises(SpecError, match="expected at least 1 lane"):
         envoi.batch(env, n)
+    with pytest.raises(SpecError, match="expected an environment of one lane"):
+        envoi.batch(envoi.batch(env, 2), 2)
 
 
-def test_a_batch_of_batches_is_refused():
-    for env in (envoi.batch(Walk, 2), envoi.batch(Catch(), 2), TimeLimit(envoi.batch(Catch(), 2), 3)):
-        with pytest.raises(SpecError, match="expected an environment of one lane"):
-            envoi.batch(env, 2)
-
-
-class Plain(BatchModel):
-    """A batch model whose functions say one thing for all lanes."""
-
-    observation_spec = envoi.Array((), "float64")
-    action_spec = envoi.Discrete(2)
-
-    def initial(self, rng, context, size):
-        return np.zeros(size)
-
-    def transition(self, state, action, rng):
-        return state + action
-
-    def observe(self, state, rng):
-        return state
-
-    def reward(self, state, action, next_state):
-        return 1.0
-
-    def terminal(self, state):
-        return False
+class Plain(Sums):
+    """Its functions say one thing for all lanes."""
 
     def discount(self, state):
         return 0.9
 
 
-def test_one_answer_of_a_batch_model_is_the_answer_for_all_lanes():
+def test_one_answer_is_that_of_all_lanes():
     for env in (envoi.batch(Plain(), 3), Validated(envoi.batch(Plain(), 3))):
         env.reset()
         step = env.step(np.ones(3, int), restart=np.array([False, True, False]))
@@ -367,7 +332,7 @@ def test_lists_say_the_same_as_arrays():
     assert catch.step([0, 1], restart=np.array([True, False])).terminated.tolist() == [False, False]
 
 
-@pytest.mark.parametrize("make_env", [lambda: in_a_loop(Walk), lambda: envoi.batch(Flock(), N)], ids=["loop", "model"])
+@every_kind
 def test_without_a_seed_in_any_lane_the_streams_continue(make_env):
     env, other = make_env(), make_env()
     for one in (env, other):
@@ -403,18 +368,13 @@ class Tenfold(envoi.Wrapper):
         return result._replace(observation=10.0 * result.observation["time"])
 
 
-def test_lanes_show_what_their_resets_and_steps_return():
+def test_lanes_show_and_take_what_wrappers_declare():
     env = envoi.batch(Tenfold(Walk()), 2)
     assert env.reset(seed=0).observation.tolist() == [0, 0]
-    actions = env.sample_action()
-    assert actions.min() >= 9
-    assert env.step(actions).observation.tolist() == [10, 10]
-
-
-def test_a_wrapper_samples_the_actions_that_it_declares():
-    env = Tenfold(Walk())
-    env.reset(seed=0)
-    assert all(env.action_spec.contains(env.sample_action()) for _ in range(20))
+    for lanes in (Tenfold(Walk()), env):
+        lanes.reset(seed=0)
+        assert all(np.min(lanes.sample_action()) >= 9 for _ in range(20))
+    assert env.step(env.sample_action()).observation.tolist() == [10, 10]
 
 
 @given(specs(), generators(), st.integers(1, 4))
@@ -459,8 +419,8 @@ def test_infos_read_as_one_dict_a_lane():
         columns[2]
 
 
-class Declared(envoi.Model):
-    """One state, with the specs it is given."""
+class Declared(Count):
+    """Has the specs that it is given."""
 
     observation_spec = envoi.Array((2,), "float32", 0, 1)
     action_spec = envoi.Discrete(3)
@@ -469,20 +429,8 @@ class Declared(envoi.Model):
         for what, spec in specs.items():
             setattr(self, what, spec)
 
-    def initial(self, rng, context):
-        return 0
-
-    def transition(self, state, action, rng):
-        return state + 1
-
     def observe(self, state, rng):
         return envoi.zeros(self.observation_spec)
-
-    def reward(self, state, action, next_state):
-        return 0.0
-
-    def terminal(self, state):
-        return False
 
 
 FLOAT = envoi.Array((), "float32")
@@ -534,7 +482,7 @@ def test_lanes_of_different_specs_are_refused_by_lane_and_leaf(case):
             made()
 
 
-def test_lanes_whose_specs_differ_by_name_alone_have_the_names_of_the_first():
+def test_lanes_have_the_names_of_the_first():
     def named(name):
         inner = envoi.OneOf([envoi.Sequence(envoi.Array((), name=name)), envoi.Discrete(2, name=name)], name)
         return Declared(observation_spec={"a": envoi.Text(3, name=name), "b": inner}, action_spec=envoi.Discrete(3))
@@ -544,7 +492,7 @@ def test_lanes_whose_specs_differ_by_name_alone_have_the_names_of_the_first():
     lanes.reset(seed=0)
 
 
-def test_lanes_in_different_contexts_are_alike_where_what_they_declare_is():
+def test_lanes_may_be_in_different_contexts():
     def contextual(gravity):
         return envoi.Contextual(CartPole(), {0: {"gravity": gravity}})
 
@@ -565,7 +513,7 @@ class Whatever:
         return 0
 
 
-def test_sets_of_values_that_cannot_be_compared_are_alike_where_their_class_is():
+def test_foreign_sets_are_alike_by_class():
     def seeing(origin):
         return Declared(observation_spec={"a": envoi.Foreign(origin)})
 
@@ -576,7 +524,7 @@ def test_sets_of_values_that_cannot_be_compared_are_alike_where_their_class_is()
 
 
 @pytest.mark.parametrize("around", [lambda env: env, lambda env: TimeLimit(env, 5)])
-def test_a_factory_whose_second_model_differs_is_refused_or_looped_over(around):
+def test_a_factory_of_different_models_is_refused(around):
     models = iter([CartPole(), Catch(), CartPole(), CartPole()])
     with pytest.raises(SpecError, match=r"lane 1: observation: expected .* as in lane 0, got .*give all lanes equal"):
         envoi.batch(lambda: around(next(models)), 2)
@@ -585,7 +533,7 @@ def test_a_factory_whose_second_model_differs_is_refused_or_looped_over(around):
     assert alike.batch_size == 2
 
 
-def test_models_of_other_contexts_or_kinds_than_the_first_keep_their_own_dynamics():
+def test_other_models_keep_their_own_dynamics():
     class Doubled(CartPole):
         def reward(self, *transition):
             return 2 * super().reward(*transition)
@@ -599,23 +547,20 @@ def test_models_of_other_contexts_or_kinds_than_the_first_keep_their_own_dynamic
         assert batch.envs[1] is other
 
 
-def test_a_column_that_is_added_to_infos_is_of_all_lanes_where_an_earlier_one_was_of_some():
+def test_a_column_added_to_infos_has_all_lanes():
     infos = Infos(columns={"x": np.array([1, 2])}, n=2, masks={"x": np.array([True, False])})
     assert list(infos) == [{"x": 1}, {}]
     assert list(infos.adding({"x": np.array([3, 4])})) == [{"x": 3}, {"x": 4}]
     assert list(infos.adding({"y": np.array([3, 4])})) == [{"x": 1, "y": 3}, {"y": 4}]
 
 
-class Nested(envoi.Model):
+class Nested(Count):
     """Values in dicts, and a discount that is an array."""
 
     observation_spec = {"at": envoi.Array((2,)), "deep": (envoi.Discrete(99), {})}
     action_spec = {"left": envoi.Discrete(3), "right": (envoi.Array((2,), "float64"), {})}
     reward_spec = envoi.Array((2,), "float32")
     discount_spec = envoi.Array((2,), "float32", 0, 1)
-
-    def initial(self, rng, context):
-        return 0.0
 
     def transition(self, state, action, rng):
         return state + float(action["left"]) + float(action["right"][0].sum())
@@ -633,7 +578,7 @@ class Nested(envoi.Model):
         return np.array([0.5, 0.25], np.float32) if state < 2 else None
 
 
-def test_nested_values_and_discounts_of_lanes_are_those_of_each_alone():
+def test_nested_values_of_lanes_are_those_alone():
     batch, alone = in_a_loop(Nested, 3), [Nested() for _ in range(3)]
     batch.reset(seed=0)
     for env in alone:
@@ -656,31 +601,12 @@ def test_nested_values_and_discounts_of_lanes_are_those_of_each_alone():
     assert step.observation["deep"][1] == {}
 
 
-def test_a_copy_of_a_loop_that_has_stepped_is_independent():
-    batch = in_a_loop(Walk)
-    batch.reset(seed=0)
-    batch.step(batch.sample_action())
-    before, copied = exact(batch.state), copy.deepcopy(batch)
-    copied.step(batch.sample_action())
-    assert exact(batch.state) == before
-    assert exact(copied.state) != before
-
-
-def test_a_rewarder_that_is_set_after_a_step_applies_in_a_loop():
+def test_a_rewarder_set_after_a_step_applies_in_loops():
     batch = in_a_loop(Walk)
     batch.reset(seed=0)
     batch.step(batch.sample_action())
     batch.rewarder = lambda state, action, next_state: 7.0
     assert batch.step(batch.sample_action()).reward.tolist() == [7.0] * N
-
-
-def test_a_wrong_number_of_actions_leaves_a_loop_as_it_was():
-    batch = in_a_loop(Walk)
-    batch.reset(seed=0)
-    before = exact(batch.state)
-    with pytest.raises(SpecError, match=r"action: expected one for each of 4 lanes, got 3"):
-        batch.step(np.zeros(3, int))
-    assert exact(batch.state) == before
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -13,7 +13,7 @@ from traces import exact
 import envoi
 from envoi import Lifted, TimeLimit, explain
 from envoi.adapters import to_gymnasium
-from envoi.protocol.fast_steps import Part, assemble, fast_multi_step
+from envoi.protocol.fast_steps import fast_multi_step
 from envoi.protocol.multi_env import full_multi_step
 
 OPTIONAL = {
@@ -270,56 +270,11 @@ def test_only_environments_are_explained(thing):
         explain(thing)
 
 
-# Parts.
-
-
 class Scaled(Lifted):
     """A wrapper of the same composition as itself."""
 
     def change(self, specs):
         return envoi.Change(reward=lambda reward: 0.5 * reward)
-
-
-def layer(title, number):
-    inward = "$kept = action\naction = action + $number"
-    return Part(title, inward, "reward = reward + $number * $kept", names={"number": number, "unused": None})
-
-
-def test_layers_nest_and_their_names_do_not_meet():
-    called = []
-    inside = Part("inside", outward="$called.append(action)\nreward = action", names={"called": called})
-    last = Part("result", outward="return reward")
-    step = assemble([inside, layer("one", 10), layer("two", 100), layer("three", 1000), last])
-    assert step(1) == 1111 + 10 * 1101 + 100 * 1001 + 1000 * 1
-    assert called == [1111]
-
-
-def test_layers_names_do_not_meet_those_of_others():
-    names = [Part("", outward="observation = $value", names={"value": 1})]
-    names += [Part("", outward="reward = $value", names={"value": 2})]
-    names += [Part("", outward="return observation, reward, $value", names={"value": 3})]
-    assert assemble(names)(None) == (1, 2, 3)
-    of_the_function = {"make": 3, "reward": 4}
-    part = Part("", "$action = 1\n$step = 2", "return action, $action, $step, $make, $reward", names=of_the_function)
-    assert assemble([part])(0) == (0, 1, 2, 3, 4)
-
-
-QUIETABLE = Part(
-    "inside",
-    outward="observation, reward = action, 1.0\ninfo = {}",
-    unless="action > 2",
-    rarely="terminated, truncated, discount = True, False, 0.5",
-    otherwise="terminated, truncated, discount = False, False, None",
-)
-
-
-@pytest.mark.parametrize("between", [[], [Part("between", outward="reward = reward + 1")]])
-@pytest.mark.parametrize("quiet", ["", "return 'quiet', observation, reward"])
-def test_quiet_steps_are_shorter_beside_one_layer(between, quiet):
-    form = Part("form", outward="return observation, reward, terminated, truncated, discount", quiet=quiet)
-    step, reward = assemble([QUIETABLE, *between, form]), 1.0 + len(between)
-    assert step(3) == (3, reward, True, False, 0.5)
-    assert step(2) == (("quiet", 2, 1.0) if quiet and not between else (2, reward, False, False, None))
 
 
 class ItsOwnFunction(Lifted):

@@ -90,14 +90,17 @@ def act(env):
     return {agent: env.action_spec[agent].start for agent in env.acting}
 
 
-def lived(env, seeds=(0, None, 1), rng=0):
-    """Whole episodes under random actions, as values that compare exactly."""
-    actions, said = np.random.default_rng(rng), []
+def lived(env, seeds=(0, None, 1), rng=0, most=60):
+    """Whole episodes under random actions, of one agent or of several, as values that compare exactly."""
+    actions, said, several = np.random.default_rng(rng), [], isinstance(env, MultiEnv)
     for seed in seeds:
-        said.append((exact(env.reset(seed=seed)), env.agents, env.turn))
-        while env.agents:
-            step = env.step({agent: envoi.sample(env.action_spec[agent], actions) for agent in env.acting})
-            said.append((exact(step), env.agents, env.turn))
+        said.append(exact(env.reset(seed=seed)))
+        for _ in range(most):
+            specs = {agent: env.action_spec[agent] for agent in env.acting} if several else env.action_spec
+            step = env.step(envoi.sample(specs, actions))
+            said.append((exact(step), (env.agents, env.turn) if several else exact(env.observation)))
+            if not env.agents if several else step.terminated or step.truncated:
+                break
     return said
 
 
@@ -110,14 +113,17 @@ def test_all_act_at_once_unless_turns_are_given():
     assert env.turn is None
     assert env.agents == env.acting == NAMES
     assert list(observations) == list(infos) == list(NAMES)
-    step = env.step({"a": 1, "b": 2, "c": 0})
+    actions = {"a": 1, "b": 2, "c": 0}
+    step = env.step(actions)
     for part in step:
         assert list(part) == list(NAMES)  # in the order of `possible_agents`
+    assert env.given == [actions]
+    assert env.given[0] is not actions
     assert step.rewards == dict.fromkeys(NAMES, 0.5)
     assert step.discounts == dict.fromkeys(NAMES, 1.0)
 
 
-def test_only_those_whose_turn_it_is_act_and_are_observed():
+def test_only_those_in_turn_act_and_see():
     env = Turns(turn={0: ("a",), 1: ("b", "c")})
     observations, infos = env.reset(seed=0)
     assert env.turn == env.acting == ("a",)
@@ -127,18 +133,6 @@ def test_only_those_whose_turn_it_is_act_and_are_observed():
     assert env.turn == ("c", "b")
     assert list(step.observations) == ["c", "b"]
     assert step.rewards == {"c": 0.0, "a": 0.5, "b": 0.0}
-
-
-def test_turn_is_a_function_of_a_state_on_the_class_alone():
-    assert isinstance(vars(MultiEnv)["turn"], property)
-    assert Turns().turn is None
-
-    class More(Turns):
-        pass
-
-    env = More()
-    env.reset()
-    assert env.turn == ("c",)
 
 
 @pytest.mark.parametrize(
@@ -175,18 +169,10 @@ def test_steps_outside_of_an_episode_are_errors():
     assert env.agents == NAMES
 
 
-def test_a_turn_without_agents_in_play_is_refused():
-    env = Turns(turn={0: ("a",), 1: ("z",)})
-    env.reset()
-    with pytest.raises(SpecError, match=r"turn: expected some of \['c', 'a', 'b'\].*got \['z'\]"):
-        env.step({"a": 1})
-    assert env.state[0] == 0
-
-
 # Ends.
 
 
-def test_agents_end_at_different_times_and_are_heard_of_no_more():
+def test_agents_end_at_different_times():
     env = Council(
         terminal={1: ("a",), 3: ("b",)}, truncated={1: ("a",), 3: ("c",)}, discount={1: {"b": 0.5}, 3: {"c": 0.99}}
     )
@@ -205,25 +191,23 @@ def test_agents_end_at_different_times_and_are_heard_of_no_more():
     assert exact(env.observation("b")) == exact(step.observations["b"])
 
 
-def test_an_end_without_a_last_look_repeats_the_last_one_and_says_so():
+def test_an_end_without_a_last_look_repeats_the_last_one():
     env = Council(terminal={2: ("a",), 4: True}, blind={2: ("a",)})
     env.reset(seed=0)
     first = env.step(act(env))
     second = env.step(act(env))
     assert exact(second.observations["a"]) == exact(first.observations["a"])
     assert second.infos == {"c": {}, "a": {"synthetic_observation": True}, "b": {}}
-
-
-def test_the_last_look_of_who_waited_does_not_depend_on_who_looked():
+    # Of who waited, it does not depend on who looked.
     script = {"terminal": {2: ("b",), 5: True}, "blind": {2: ("b",)}, "turn": {0: ("c",), 1: ("a",), 2: ("c",)}}
-    one, two = Turns(**script), Turns(**script)
-    one.reset(seed=0)
-    two.reset(seed=0)
+    pair = [Turns(**script) for _ in range(2)]
+    for env in pair:
+        env.reset(seed=0)
     for _ in range(2):
-        one.observation("b")
-        steps = [env.step(act(env)) for env in (one, two)]
-        assert exact(steps[0]) == exact(steps[1])
-    assert steps[0].infos["b"] == {"synthetic_observation": True}
+        pair[0].observation("b")
+        step, other = (env.step(act(env)) for env in pair)
+        assert exact(step) == exact(other)
+    assert step.infos["b"] == {"synthetic_observation": True}
 
 
 def test_agents_join_late_and_take_over():
@@ -245,31 +229,36 @@ def test_agents_join_late_and_take_over():
     assert list(env.step(act(env)).rewards) == ["b"]
 
 
-def test_who_comes_back_is_refused_by_name():
-    env = Council(live={2: NAMES}, terminal={1: ("a",)})
-    env.reset()
-    env.step(act(env))
-    with pytest.raises(EpisodeError, match=r"\['a'\] ended before .*cannot come back"):
-        env.step(act(env))
-    assert env.agents == ("c", "b")
+@pytest.mark.parametrize(
+    ("kind", "script", "error", "message"),
+    [
+        (
+            Council,
+            {"live": {2: NAMES}, "terminal": {1: ("a",)}},
+            EpisodeError,
+            r"\['a'\] ended before .*cannot come back",
+        ),
+        (Council, {"live": {1: ("c", "b")}}, SpecError, r"\['a'\] left without an end"),
+        (Council, {"terminal": {1: ("zoe",)}}, SpecError, r"terminal: \['zoe'\]"),
+        (Council, {"terminal": {0: True}}, SpecError, "initial"),
+        (Council, {"live": {0: ()}}, SpecError, "initial"),
+        (Turns, {"turn": {1: ("z",)}}, SpecError, r"turn: expected some of \['c', 'a', 'b'\].*got \['z'\]"),
+    ],
+)
+def test_what_a_model_may_not_say_is_refused(kind, script, error, message):
+    env = kind(**script)
 
+    def live():
+        env.reset()
+        while env.agents:
+            before.append((env.state[0], env.agents))
+            env.step(act(env))
 
-def test_who_leaves_without_an_end_is_refused_by_name():
-    env = Council(live={1: ("c", "b")})
-    env.reset()
-    with pytest.raises(SpecError, match=r"\['a'\] left without an end"):
-        env.step(act(env))
-
-
-def test_ends_of_unknown_agents_and_episodes_without_a_beginning_are_refused():
-    env = Council(terminal={1: ("zoe",)})
-    env.reset()
-    with pytest.raises(SpecError, match=r"terminal: \['zoe'\]"):
-        env.step(act(env))
-    with pytest.raises(SpecError, match="initial"):
-        Council(terminal={0: True}).reset()
-    with pytest.raises(SpecError, match="initial"):
-        Council(live={0: ()}).reset()
+    before = []
+    with pytest.raises(error, match=message):
+        live()
+    if before:
+        assert (env.state[0], env.agents) == before[-1]
 
 
 # Infos and masks.
@@ -290,15 +279,6 @@ def test_infos_belong_to_an_agent_or_to_none():
     env = Council(info={0: {"__common__": {"day": 1}, "a": {"x": 1}}, 1: {"nobody": {"y": 2}}})
     assert env.reset().infos == {"c": {}, "a": {"x": 1}, "b": {}, "__common__": {"day": 1}}
     assert env.step(act(env)).infos == {"c": {}, "a": {}, "b": {}}
-
-
-def test_actions_given_to_a_model_are_its_own():
-    env = Council()
-    env.reset()
-    actions = act(env)
-    env.step(actions)
-    assert env.given[0] == actions
-    assert env.given[0] is not actions
 
 
 # Seeds, looking, snapshots.
@@ -377,7 +357,7 @@ def test_contexts_are_checked_and_reach_the_state():
 # Rewarders.
 
 
-def test_rewards_are_replaced_composed_and_put_back_agent_by_agent():
+def test_rewards_are_replaced_agent_by_agent():
     env = Council()
     native = env.rewarder
     env.rewarder = native + 2 * envoi.FunctionReward(lambda state, actions, after: {"a": 1.0}, 0, 1)
@@ -408,18 +388,6 @@ def test_recorded_transitions_can_be_relabelled():
 # One agent as one among several, and back.
 
 
-def single(env, seeds=(0, None, 1), rng=0, most=60):
-    actions, said = np.random.default_rng(rng), []
-    for seed in seeds:
-        said.append(exact(env.reset(seed=seed)))
-        for _ in range(most):
-            step = env.step(envoi.sample(env.action_spec, actions))
-            said.append((exact(step), exact(env.observation)))
-            if step.terminated or step.truncated:
-                break
-    return said
-
-
 SINGLE = {
     **{name: (lambda name=name: models.make(name)) for name in models.NAMES if name not in ("nim", "rps", "pursuit")},
     "walk": Walk,
@@ -434,27 +402,15 @@ class Around(envoi.Wrapper):
 @examples(40)
 @given(st.sampled_from(sorted(SINGLE)), st.integers(0, 2**31), st.sampled_from(["agent", 0, ("a", 1)]))
 def test_one_agent_is_exactly_one_among_several(name, seed, agent):
-    env = SINGLE[name]()
-    seeds = (seed, None)
+    env, seeds = SINGLE[name](), (seed, None)
     multi = as_multi(SINGLE[name](), agent)
     assert multi.possible_agents == (agent,)
-    assert single(env, seeds, seed) == single(as_single(MultiWrapper(multi)), seeds, seed)
+    assert lived(env, seeds, seed) == lived(as_single(MultiWrapper(multi)), seeds, seed)
     assert as_single(multi) is multi.env
     assert envoi.spec_equal(multi.observation_spec, {agent: env.observation_spec})
     assert envoi.spec_equal(multi.reward_spec, {agent: env.reward_spec})
     other = as_multi(Around(as_single(MultiWrapper(as_multi(SINGLE[name](), agent)))), agent)
-    assert lived_briefly(other, seeds, seed) == lived_briefly(as_multi(SINGLE[name](), agent), seeds, seed)
-
-
-def lived_briefly(env, seeds, rng, most=30):
-    actions, said = np.random.default_rng(rng), []
-    for seed in seeds:
-        said.append(exact(env.reset(seed=seed)))
-        for _ in range(most):
-            if env.agents:
-                step = env.step({a: envoi.sample(env.action_spec[a], actions) for a in env.acting})
-                said.append((exact(step), env.agents))
-    return said
+    assert lived(other, seeds, seed) == lived(as_multi(SINGLE[name](), agent), seeds, seed)
 
 
 def test_the_embedding_says_what_a_multi_env_says():
@@ -481,7 +437,7 @@ def test_the_embedding_says_what_a_multi_env_says():
         as_multi(envoi.batch(Walk(), 2))
 
 
-def test_rewarders_pass_through_the_embedding_in_their_own_shape():
+def test_rewarders_pass_through_the_embedding():
     env = Walk()
     multi = as_multi(env, "me")
     multi.rewarder = multi.rewarder + (lambda state, actions, after: {"me": 100.0})
@@ -579,6 +535,7 @@ def test_validation_names_agent_leaf_step_and_episode():
     env.step(act(env))
     with pytest.raises(SpecError, match=r"observation\['a'\].*step 2 of episode 2"):
         env.step(act(env))
+    assert type(envoi.Validated(Council())) is ValidatedMulti
     assert lived(ValidatedMulti(Council())) == lived(Council())
 
 
@@ -602,7 +559,7 @@ def test_bundled_models_keep_their_specs_and_their_states(name):
     assert lived(models.make(name), (0, None)) == lived(models.make(name), (0, None))
 
 
-def test_nim_is_won_by_the_last_stick_and_lost_by_what_is_not_there():
+def test_nim_is_won_by_the_last_stick():
     env = models.make("nim")
     observations, infos = env.reset(options={"sticks": 5})
     assert env.turn == ("first",)
@@ -620,7 +577,7 @@ def test_nim_is_won_by_the_last_stick_and_lost_by_what_is_not_there():
     assert all(step.terminated.values())
 
 
-def test_who_knows_nim_wins_from_every_heap_that_is_no_multiple_of_four():
+def test_who_knows_nim_wins():
     env = models.make("nim")
     for sticks in range(1, 20):
         infos = env.reset(seed=sticks, options={"sticks": sticks}).infos
@@ -636,7 +593,7 @@ def test_who_knows_nim_wins_from_every_heap_that_is_no_multiple_of_four():
 
 @pytest.mark.parametrize("first", range(3))
 @pytest.mark.parametrize("second", range(3))
-def test_rock_paper_scissors_scores_and_shows_the_others_choice(first, second):
+def test_rock_paper_scissors_scores(first, second):
     env = models.make("rps")
     observations, _ = env.reset(options={"rounds": 2})
     assert {int(seen) for seen in observations.values()} == {3}
@@ -669,16 +626,12 @@ def test_hunters_catch_the_prey_and_see_where_it_is():
             assert all(step.truncated.values())
     assert caught > 25
     assert env.render().shape == (144, 144, 3)
-
-
-def test_a_picture_makes_a_model_renderable():
-    env = models.make("pursuit")
     assert env.render_mode == "rgb_array"
     assert env.metadata["render_modes"] == ["rgb_array"]
     assert models.make("nim").render_mode is None
 
 
-def test_ends_are_flags_by_agent_as_well_and_never_a_single_name():
+def test_ends_are_collections_or_flags_by_agent():
     class Ending(Nim):
         ends = ()
 
@@ -695,7 +648,7 @@ def test_ends_are_flags_by_agent_as_well_and_never_a_single_name():
         env.reset()
 
 
-def test_a_turn_can_be_overridden_and_comes_from_a_mixin_too():
+def test_a_turn_comes_from_any_class_below():
     class Later:
         def turn(self, state):
             return ("second",)
@@ -707,7 +660,12 @@ def test_a_turn_can_be_overridden_and_comes_from_a_mixin_too():
         def turn(self, state):
             return tuple(reversed(super().turn(state)))
 
-    for kind, acting in ((Mixed, ("second",)), (Asking, ("first",))):
+    class More(Turns):
+        pass
+
+    assert isinstance(vars(MultiEnv)["turn"], property)
+    assert Turns().turn is None
+    for kind, acting in ((Mixed, ("second",)), (Asking, ("first",)), (More, ("c",))):
         env = kind()
         env.reset(seed=0)
         assert env.turn == env.acting == acting
@@ -732,7 +690,7 @@ def test_lanes_that_share_an_episode_are_reset_together():
             wrong()
 
 
-def test_validation_names_agents_that_are_missing_or_strange():
+def test_validation_names_missing_and_strange_agents():
     class Mute(RockPaperScissors):
         def step(self, actions):
             step = super().step(actions)
@@ -752,16 +710,10 @@ def test_validation_names_agents_that_are_missing_or_strange():
             env.step({"player_0": 0, "player_1": 1})
 
 
-def test_validated_of_several_agents_is_what_checks_each_of_them():
-    env = envoi.Validated(Council())
-    assert type(env) is ValidatedMulti
-    assert lived(env) == lived(Council())
-    with pytest.raises(SpecError, match="of several agents; make the wrapper a Lifted or a MultiWrapper"):
-        type("Own", (envoi.Validated,), {})(Council())
-
-
 def test_wrappers_refuse_environments_of_the_other_kind():
     with pytest.raises(SpecError, match="an environment of one agent, or a batch, got"):
         envoi.Wrapper(Council())
     with pytest.raises(SpecError, match="an environment of several agents, got"):
         MultiWrapper(envoi.models.CartPole())
+    with pytest.raises(SpecError, match="of several agents; make the wrapper a Lifted or a MultiWrapper"):
+        type("Own", (envoi.Validated,), {})(Council())

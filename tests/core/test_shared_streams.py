@@ -9,11 +9,12 @@ import pytest
 from compiled_models import Breeze
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import Walk
+from small_models import Count, Sums, Walk
 from traces import exact
+from twins import same, step_both
 
 import envoi
-from envoi import Array, Discrete, NotCompilable, SpecError
+from envoi import NotCompilable, SpecError
 from envoi.adapters import from_env, to_gymnasium_vector
 from envoi.models import CartPole
 from envoi.seeding import Streams
@@ -21,11 +22,8 @@ from envoi.seeding import Streams
 N = 5
 
 
-class Dice(envoi.Model):
+class Dice(Count):
     """The state is the last number that the dynamics took."""
-
-    observation_spec = Array((), "float64")
-    action_spec = Discrete(2)
 
     def initial(self, rng, context):
         return rng.random()
@@ -43,10 +41,8 @@ class Dice(envoi.Model):
         return state > 0.8
 
 
-class ManyDice(envoi.BatchModel):
+class ManyDice(Sums):
     """The same of all lanes."""
-
-    observation_spec, action_spec = Dice.observation_spec, Dice.action_spec
 
     def initial(self, rng, context, size):
         return rng.random(size)
@@ -125,14 +121,14 @@ def test_copies_and_snapshots_share_streams_of_their_own(duplicate):
     assert other.envs[0].streams is other.streams is not batch.streams
 
 
-def test_a_generator_that_is_set_is_that_of_all_lanes():
+def test_a_generator_is_set_for_all_lanes():
     batch, numbers = shared(), np.random.default_rng(6)
     batch.rng = np.random.default_rng(6)
     batch.reset()
     assert list(batch.state) == [numbers.random() for _ in range(N)]
 
 
-def test_a_wrapper_around_the_lanes_and_the_spec_of_their_form_keep_them():
+def test_wrappers_and_specs_of_forms_keep_them():
     batch = envoi.batch(envoi.TimeLimit(Walk(), 4), 3, streams="batch")
     assert batch.env.shares_streams
     spec = to_gymnasium_vector(batch).spec
@@ -156,13 +152,10 @@ def test_a_wrapper_around_the_lanes_and_the_spec_of_their_form_keep_them():
     ],
     ids=["lanes of a batch model", "another word", "workers", "a foreign environment"],
 )
-def test_lanes_that_cannot_have_such_streams_are_refused(make, error, message):
+def test_lanes_that_cannot_share_streams_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
-
-
-def test_a_batch_model_shares_streams_as_it_is():
-    assert envoi.batch(CartPole(), 2, streams="batch", compiled=False).batch_size == 2
+    assert shared(CartPole, 2).batch_size == 2  # a `BatchModel` shares them as it is
 
 
 @settings(max_examples=3, deadline=None)
@@ -170,26 +163,22 @@ def test_a_batch_model_shares_streams_as_it_is():
 def test_compiled_lanes_take_the_same_numbers(seed):
     pytest.importorskip("numba")
     one, other = shared(Breeze), shared(Breeze, compiled=True)
-    assert exact(one.reset(seed=seed).observation) == exact(other.reset(seed=seed).observation)
+    same(one.reset(seed=seed), other.reset(seed=seed))
     over = np.zeros(N, bool)
     for number in range(60):
-        action = one.sample_action()
-        a, b = one.step(action, over), other.step(action, over)
-        assert exact(tuple(a)[:5]) == exact(tuple(b)[:5])
-        over = a.terminated | a.truncated
+        over = step_both(one, other, over, in_kernel=True)
         if number % 20 == 7:
             mask = over | np.array([True, False, True, False, False])
-            assert exact(one.reset(mask=mask).observation) == exact(other.reset(mask=mask).observation)
+            same(one.reset(mask=mask), other.reset(mask=mask))
             over = np.zeros(N, bool)
         if number % 20 == 13 and not over.any():
-            lanes = np.array([False, True, True, False, True])
-            a, b = one.step(action, hold=~lanes), other.step(action, hold=~lanes)
-            assert exact(tuple(a)[:5]) == exact(tuple(b)[:5])
-            over = a.terminated | a.truncated
-    assert other.choice.reason == ""
+            action, lanes = one.sample_action(), np.array([False, True, True, False, True])
+            step = one.step(action, hold=~lanes)
+            same(step, other.step(action, hold=~lanes))
+            over = step.terminated | step.truncated
 
 
-def test_what_cannot_take_them_in_order_is_not_compiled():
+def test_models_that_take_them_otherwise_are_interpreted():
     pytest.importorskip("numba")
     with pytest.raises(NotCompilable, match=r"Listed.initial: it cannot be compiled, so with streams='batch'"):
         shared(Listed, compiled=True)

@@ -102,28 +102,22 @@ def test_environments_without_snapshots_say_so():
 
 @every_env
 @every_copy
-def test_a_copy_in_mid_episode_continues_alone(make_env, duplicate):
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_copy_continues_alone(make_env, duplicate, begun):
     env = make_env()
-    player = Player(env, seed=2)
-    player.play(6)
-    over, twin, was = player.over, duplicate(env), exact(env.state)
-    theirs = player.play(40, env=twin, over=over)
-    assert exact(env.state) == was
-    assert player.play(40) == theirs
-
-
-@every_env
-@every_copy
-@pytest.mark.parametrize("restored", [False, True])
-def test_a_copy_of_a_fresh_environment_is_fresh(make_env, duplicate, restored):
-    env = make_env()
-    if restored:
-        env.restore(env.snapshot())
-    twin = duplicate(env)
-    for each in (env, twin):
+    if begun:
+        player = Player(env, seed=2)
+        player.play(6)
+        over, twin, was = player.over, duplicate(env), exact(env.state)
+        theirs = player.play(40, env=twin, over=over)
+        assert exact(env.state) == was
+        assert player.play(40) == theirs
+        return
+    env.restore(env.snapshot())
+    for each in (env, duplicate(env)):
         with pytest.raises(envoi.EpisodeError, match="has not begun"):
             _ = each.observation
-    assert trace(twin, 30, seed=8) == trace(env, 30, seed=8)
+    assert trace(duplicate(env), 30, seed=8) == trace(env, 30, seed=8)
 
 
 @pytest.mark.parametrize("duplicate", [COPIES["deepcopy"], COPIES["cloudpickle"]])  # pickle finds classes by name

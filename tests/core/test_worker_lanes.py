@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import Walk
+from small_models import Count, Walk
 from traces import exact, trace
 
 import envoi
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:De
 N = 5
 
 
-class Story(envoi.Model):
+class Story(Count):
     """Texts beside arrays, actions in a dict with a text, and a discount of its own."""
 
     observation_spec = {"page": envoi.Array((2,), "int16"), "text": (envoi.Text(20), envoi.Discrete(9))}
@@ -87,13 +87,16 @@ class Trouble(Numbered):
 
     def done(self):
         """Returns True from the second call on, over all processes, if there is a flag."""
-        if self.flag is None:
-            return False
-        try:
-            os.close(os.open(self.flag, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return True
+        return self.flag is not None and not is_first(self.flag)
+
+
+def is_first(flag):
+    """Returns True at the first call for a file, over all processes."""
+    try:
+        os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
         return False
+    return True
 
 
 def trouble(what):
@@ -148,15 +151,12 @@ def test_every_start_method_gives_the_same_lanes(method):
 
 
 def test_each_lane_has_a_copy_of_the_environment():
-    env = envoi.TimeLimit(envoi.models.CartPole(), 12)
+    env = envoi.TimeLimit(Walk(), 6)
     env.reset(seed=4)
-    with with_workers(envoi.TimeLimit(Walk(), 6)) as batch:
-        loop = envoi.batch(envoi.TimeLimit(Walk(), 6), N)
-        assert type(batch) is type(loop)
-        assert trace(batch, 30, 2) == trace(loop, 30, 2)
-    before = exact(env.state)
+    before, loop = exact(env.state), envoi.batching.loop.lanes_of(env, N)
     with with_workers(env) as batch:
-        assert trace(batch, 30, 2) == trace(envoi.batching.loop.lanes_of(env, N), 30, 2)
+        assert type(batch) is type(envoi.batch(env, N))
+        assert trace(batch, 30, 2) == trace(loop, 30, 2)
     assert exact(env.state) == before
 
 
@@ -173,26 +173,16 @@ def test_leaves_that_are_no_arrays_arrive():
         assert exact(batch.state) == exact(loop.state)
 
 
-def test_some_lanes_act_while_others_pause(walks):
-    loop = in_a_loop(Walk)
-    walks.reset(seed=8)
-    loop.reset(seed=8)
-    rng = np.random.default_rng(0)
-    over = np.zeros(N, bool)
+def test_some_lanes_pause_or_are_reset(walks):
+    loop, rng, over = in_a_loop(Walk), np.random.default_rng(0), np.zeros(N, bool)
+    assert exact(walks.reset(seed=8)) == exact(loop.reset(seed=8))
     for _ in range(30):
         lanes = rng.integers(0, 2, N).astype(bool) & ~over
         actions = rng.integers(-1, 2, N)
         step, own = walks.step(actions, hold=~lanes), loop.step(actions, hold=~lanes)
         assert exact(step) == exact(own)
         over |= step.terminated | step.truncated
-
-
-def test_some_lanes_are_reset_as_in_a_loop(walks):
-    loop, mask = in_a_loop(Walk), np.array([True, False, True, False, False])
-    for batch in (walks, loop):
-        batch.reset(seed=3)
-        batch.step(np.zeros(N, int))
-    assert exact(walks.reset(mask=mask, seed=[7] * N)) == exact(loop.reset(mask=mask, seed=[7] * N))
+    assert exact(walks.reset(mask=over, seed=[7] * N)) == exact(loop.reset(mask=over, seed=[7] * N))
     assert exact(walks.observation) == exact(loop.observation)
 
 
@@ -204,7 +194,7 @@ def test_lanes_that_are_sent_have_their_own_traces(walks, seed, order):
     alone = [envoi.Lanes([Walk()]) for _ in range(N)]
     for env, own in zip(alone, lane_seeds, strict=True):
         env.reset(seed=[own])
-    over, idle, steps = np.zeros(N, bool), list(range(N)), [0] * N
+    over, idle, steps, given = np.zeros(N, bool), list(range(N)), [0] * N, []
     while min(steps) < 45:
         order.shuffle(idle)
         lanes = np.array(idle[: order.randint(1, len(idle))])
@@ -220,6 +210,8 @@ def test_lanes_that_are_sent_have_their_own_traces(walks, seed, order):
             over[[lane]] = own.terminated | own.truncated
             steps[lane] += 1
         idle += got.tolist()
+        given.append((step[:5], exact(step[:5])))
+    assert all(exact(now) == then for now, then in given)  # later steps change nothing
     walks.reset(seed=0)  # drops what is still under way
 
 
@@ -279,23 +271,20 @@ def test_a_batch_that_was_not_reset_refuses_steps():
                 call()
 
 
-def test_later_steps_change_nothing_that_was_returned(walks):
-    held = [walks.reset(seed=0), walks.step(np.zeros(N, int))]
-    before = exact(held)
-    for _ in range(5):
-        walks.step(np.zeros(N, int), restart=np.ones(N, bool))
-    assert exact(held) == before
-
-
-def test_an_error_has_its_lane_and_traceback():
-    with with_workers(Trouble, workers=2) as batch:
+def test_an_error_has_its_lane_and_loses_no_step():
+    with with_workers(Trouble, workers=N, timeout=10) as batch:
+        text = r"lane 3: (.|\n)*trouble\(self.what\)(.|\n)*the pole broke"
         started(batch)
-        with pytest.raises(
-            WorkerError, match=r"step: lane 3: (.|\n)*trouble\(self.what\)(.|\n)*the pole broke"
-        ) as caught:
+        with pytest.raises(WorkerError, match=f"step: {text}") as caught:
             batch.step(np.zeros(N, int))
         assert caught.value.lane == 3
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        started(batch)
+        batch.send(np.zeros(N, int), np.arange(N))
+        time.sleep(0.3)  # so that all answers are there at once
+        with pytest.raises(WorkerError, match=text):
+            batch.recv(N)
+        assert sorted(batch.recv(N - 1).lanes.tolist()) == [0, 1, 2, 4]
         assert batch.reset(seed=0).observation["time"].tolist() == [0] * N
 
 
@@ -370,17 +359,6 @@ def test_a_lost_lane_begins_while_others_act(tmp_path):
         ]  # fmt: skip
 
 
-def test_an_error_loses_no_step_of_others():
-    with with_workers(Trouble, workers=N, timeout=10) as batch:
-        started(batch)
-        batch.send(np.zeros(N, int), np.arange(N))
-        time.sleep(0.3)  # so that all answers are there at once
-        with pytest.raises(WorkerError, match="the pole broke"):
-            batch.recv(N)
-        assert sorted(batch.recv(N - 1).lanes.tolist()) == [0, 1, 2, 4]
-        assert batch.reset(seed=0).observation["time"].tolist() == [0] * N
-
-
 def test_each_lane_that_fails_is_renewed_and_no_other():
     with with_workers(partial(Trouble, where=(0, 1)), restart=True) as batch:
         loop = in_a_loop(Stroll)
@@ -413,7 +391,7 @@ def seven(state, action, next_state):
     return 7.0
 
 
-def test_snapshots_rewarders_contexts_and_attributes_reach_lanes():
+def test_snapshots_rewarders_and_contexts_reach_lanes():
     with with_workers(Stroll) as batch:
         batch.context = {"drift": [0.1, 0.2, 0.3, 0.4, 0.5]}
         batch.put_context({"drift": [0.9]}, [2])
@@ -481,11 +459,7 @@ def test_what_cannot_be_lanes_is_an_error(tmp_path):
 
 
 def uneven(flag):
-    try:
-        os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return Walk()
-    return Story()
+    return Story() if is_first(flag) else Walk()
 
 
 def held():
@@ -521,7 +495,7 @@ import multiprocessing, os, signal, time
 from pathlib import Path
 import numpy as np
 import envoi
-from small_models import Walk
+from small_models import Count, Walk
 
 {held}
 
@@ -569,8 +543,7 @@ def test_after_a_ctrl_c_the_batch_is_reset():
     with with_workers(Slow, 4, 2) as batch:
         batch.reset(seed=0)
         batch.step(np.zeros(4, int))
-        signal.signal(signal.SIGALRM, interrupt)
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        interrupt_after(0.1)
         with pytest.raises(KeyboardInterrupt):
             batch.step(np.zeros(4, int))
         with pytest.raises(EpisodeError, match="has not begun"):
@@ -578,11 +551,15 @@ def test_after_a_ctrl_c_the_batch_is_reset():
         assert exact(batch.reset(seed=0)) == exact(in_a_loop(Slow, 4).reset(seed=0))
 
 
-def interrupt(*_):
-    raise KeyboardInterrupt
+def interrupt_after(seconds):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-class Echo(envoi.Model):
+class Echo(Count):
     """It counts steps in many places, its infos are as large as its actions, and "wait" makes it hang."""
 
     observation_spec = envoi.Array((500,), "int64")
@@ -598,12 +575,6 @@ class Echo(envoi.Model):
 
     def observe(self, state, rng):
         return np.full(500, state[0])
-
-    def reward(self, state, action, next_state):
-        return 1.0
-
-    def terminal(self, state):
-        return False
 
     def info(self, state):
         return {"word": state[1]}
@@ -635,8 +606,7 @@ def test_a_ctrl_c_within_a_message_ends_its_worker(restart):
     with with_workers(Echo, 2, 1, restart=restart, timeout=60) as batch:
         batch.reset(seed=0)
         batch.send(("wait",), [1])
-        signal.signal(signal.SIGALRM, interrupt)
-        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        interrupt_after(0.5)
         with pytest.raises(KeyboardInterrupt):
             batch.send((LARGE,), [0])
         if restart:
