@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from measuring.rows import Case, Group, Pair
-from measuring.script import run
+from measuring.script import lanes_option, run
 
 import envoi
 from envoi.adapters import to_gymnasium_vector
@@ -130,11 +130,7 @@ def groups(options):
         yield Group(cases, pairs, "ns a step of a lane", n)
 
 
-def options(parser):
-    parser.add_argument("--lanes", type=lambda text: [int(n) for n in text.split(",")], help="such as 1,8,64")
-
+CLOCK = "CPU time of the thread; of the process for envpool"
 
 if __name__ == "__main__":
-    run(
-        __doc__, groups, rounds=31, quick=9, clock="CPU time of the thread; of the process for envpool", options=options
-    )
+    run(__doc__, groups, rounds=31, quick=9, clock=CLOCK, options=lanes_option)

@@ -118,17 +118,7 @@ environments create their features at each reset, and the null one has none."""
 
 
 def singles(what, title, case, make, carl, contexts, action) -> Group:
-    """Returns the rows of one environment: all kinds in the gymnasium form, and in the core.
-
-    Args:
-        what: "step" or "reset".
-        title: The environment.
-        case: Plays it.
-        make: Makes it, of gymnasium.
-        carl: Makes CARL's around it.
-        contexts: Returns our contexts.
-        action: The action of each step.
-    """
+    """Returns the rows of one environment: all kinds in the gymnasium form, and in the core."""
 
     def own(**options):
         return Contextual(from_gymnasium(make()), contexts(), **options)

@@ -50,17 +50,12 @@ SLOW = ("numba", "pettingzoo", "stable_baselines3", "ray.rllib.env.multi_agent_e
 """Modules that take long to import: all processes get them from the first."""
 
 
-def over_and_over(make: Callable[[], Any], reset: str = "reset") -> Case:
-    """Resets alone, in place of steps.
-
-    Args:
-        make: Makes the environment.
-        reset: The name of the method.
-    """
+def over_and_over(make: Callable[[], Any]) -> Case:
+    """Resets alone, in place of steps."""
 
     def case():
-        method = getattr(make(), reset)
-        return lambda: [method() for _ in range(null.EPISODE)]
+        reset = make().reset
+        return lambda: [reset() for _ in range(null.EPISODE)]
 
     return case
 
@@ -70,25 +65,42 @@ def cartpoles(**options: Any) -> envoi.BatchEnv:
     return envoi.batch(envoi.TimeLimit(CartPole(), 500), N, **options)
 
 
-def snapshots(make: Callable[[], Any]) -> Case:
-    """Steps, every twentieth after a snapshot that is restored then."""
+def playing(make: Callable[[], Any], play: Callable[[Any], Any]) -> Case:
+    """What `play` does with what `make` returns."""
 
     def case():
         env = make()
-
-        def play():
-            env.reset()
-            for number in range(null.EPISODE):
-                if number % 20:
-                    env.step(1)
-                else:
-                    before = env.snapshot()
-                    env.step(1)
-                    env.restore(before)
-
-        return play
+        return lambda: play(env)
 
     return case
+
+
+def snapshots(env):
+    """Steps, every twentieth after a snapshot that is restored then."""
+    env.reset()
+    for number in range(null.EPISODE):
+        if number % 20:
+            env.step(1)
+        else:
+            before = env.snapshot()
+            env.step(1)
+            env.restore(before)
+
+
+def core_game(env):
+    """A game by the core's own interface, all agents at once or in turns."""
+    env.reset()
+    while env.agents:
+        env.step(dict.fromkeys(env.acting, 1))
+
+
+def core_lanes(batch):
+    """A batch by the core's own interface: lanes begin again in the step after their end."""
+    batch.reset(seed=0)
+    actions, over = np.ones(N, int), None
+    for _ in range(null.EPISODE):
+        step = batch.step(actions, over)
+        over = step.terminated | step.truncated
 
 
 def contextual():
@@ -109,22 +121,6 @@ def vec_env_source():
     return DummyVecEnv([null.NullGymnasium] * N)
 
 
-def core_game(make) -> Case:
-    """A game by the core's own interface, all agents at once or in turns."""
-
-    def case():
-        env = make()
-
-        def play():
-            env.reset()
-            while env.agents:
-                env.step(dict.fromkeys(env.acting, 1))
-
-        return play
-
-    return case
-
-
 def parallel(convert) -> Callable[[], Any]:
     def make():
         from measuring.null_games import NullParallel
@@ -140,30 +136,11 @@ def in_turns():
     return adapters.from_env(NullAEC())
 
 
-def core_lanes(make) -> Case:
-    """A batch by the core's own interface: lanes begin again in the step after their end."""
-
-    def case():
-        batch, actions = make(), np.ones(N, int)
-        batch.reset(seed=0)
-
-        def play():
-            over = None
-            for _ in range(null.EPISODE):
-                step = batch.step(actions, over)
-                over = step.terminated | step.truncated
-            batch.reset()
-
-        return play
-
-    return case
-
-
 def cases() -> dict[str, tuple[str, Case, int]]:
     """Returns the cases by name: the package that each needs, what makes `EPISODE` calls, and the steps of one."""
     one = {
         "core": ("numpy", episodes(null.NullModel, count=1)),
-        "core, snapshots": ("numpy", snapshots(null.NullModel)),
+        "core, snapshots": ("numpy", playing(null.NullModel, snapshots)),
         "core, resets": ("numpy", over_and_over(null.NullModel)),
         "gymnasium": ("gymnasium", episodes(lambda: adapters.to_gymnasium(null.NullModel()), count=1)),
         "gymnasium, resets": ("gymnasium", over_and_over(lambda: adapters.to_gymnasium(null.NullModel()))),
@@ -179,9 +156,9 @@ def cases() -> dict[str, tuple[str, Case, int]]:
         "RLlib, several agents": ("ray", rllib_turns(parallel(lambda env: adapters.to_rllib(env)({})), 1)),
         "from gymnasium": ("gymnasium", episodes(lambda: adapters.from_env(null.NullGymnasium()), count=1)),
         "from dm_env": ("dm_env", episodes(lambda: adapters.from_env(null.NullDmEnv()), count=1)),
-        "from PettingZoo parallel": ("pettingzoo", core_game(parallel(lambda env: adapters.from_env(env)))),
-        "from PettingZoo AEC": ("pettingzoo", core_game(in_turns)),
-        "from RLlib": ("ray", core_game(parallel(lambda env: adapters.from_env(adapters.to_rllib(env)({}))))),
+        "from PettingZoo parallel": ("pettingzoo", playing(parallel(lambda env: adapters.from_env(env)), core_game)),
+        "from PettingZoo AEC": ("pettingzoo", playing(in_turns, core_game)),
+        "from RLlib": ("ray", playing(parallel(lambda env: adapters.from_env(adapters.to_rllib(env)({}))), core_game)),
         "TF-Agents": ("tf_agents", episodes(lambda: adapters.to_tf_agents(null.NullModel()), np.asarray(1), 1)),
         "from TF-Agents": (
             "tf_agents",
@@ -204,8 +181,8 @@ def cases() -> dict[str, tuple[str, Case, int]]:
         "TF-Agents, a batch": ("tf_agents", lambda: adapters.to_tf_agents(cartpoles(compiled=False))),
     }
     found = {name: (package, case, 1) for name, (package, case) in one.items()}
-    found["lanes, compiled"] = ("numba", core_lanes(lambda: cartpoles(compiled=True)), N)
-    found["lanes, numpy"] = ("numpy", core_lanes(lambda: cartpoles(compiled=False)), N)
+    found["lanes, compiled"] = ("numba", playing(lambda: cartpoles(compiled=True), core_lanes), N)
+    found["lanes, numpy"] = ("numpy", playing(lambda: cartpoles(compiled=False), core_lanes), N)
     return found | {name: (package, lanes(make, N, 1), N) for name, (package, make) in many.items()}
 
 
@@ -217,13 +194,7 @@ def resident() -> float:
 
 
 def grown(name: str, steps: int, result: Any) -> None:
-    """Sends how much memory a case adds, and which lines allocated what is left if that is too much.
-
-    Args:
-        name: The case.
-        steps: The number of steps.
-        result: A queue for the answer.
-    """
+    """Sends how much memory a case adds, and which lines allocated what is left if that is too much."""
     warnings.simplefilter("ignore")
     _, case, each = cases()[name]
     play, size = case(), null.EPISODE * each
@@ -249,12 +220,7 @@ def grown(name: str, steps: int, result: Any) -> None:
 
 
 def measure(name: str, steps: int) -> tuple[float, list[str]]:
-    """Returns the growth of a case in a process of its own, and the lines that allocated it if it is too much.
-
-    Args:
-        name: The case.
-        steps: The number of steps.
-    """
+    """Returns the growth of a case in a process of its own, and the lines that allocated it if it is too much."""
     forks = multiprocessing.get_context("fork")
     result = forks.SimpleQueue()
     process = forks.Process(target=grown, args=(name, steps, result))

@@ -33,15 +33,7 @@ REACHED = 150
 
 
 def learn(runner: str, seed: int, steps: int, lanes: int, mode: str) -> dict[str, Any]:
-    """Trains once, and returns the score and the steps until `REACHED`.
-
-    Args:
-        runner: "sync" or "batched".
-        seed: The seed of weights, exploration and environment.
-        steps: The environment steps to train for.
-        lanes: The number of lanes.
-        mode: RLlib's `batch_mode`.
-    """
+    """Trains once, and returns the score and the steps until `REACHED`."""
     made: Any = configure("envoi:cartpole", algo="PPO", num_envs=lanes, seed=seed, runner=runner)  # pyright: ignore[reportArgumentType]
     config: PPOConfig = made.env_runners(batch_mode=mode)
     algorithm = config.build_algo()
@@ -66,13 +58,7 @@ def iqm(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def bootstraps(scores: NDArray[np.float64], seed: int, count: int = 20_000) -> NDArray[np.float64]:
-    """Returns the interquartile means of resampled runs.
-
-    Args:
-        scores: One score per run.
-        seed: The seed of the resampling.
-        count: The number of resamplings.
-    """
+    """Returns the interquartile means of resampled runs."""
     rng = np.random.default_rng(seed)
     return iqm(scores[rng.integers(len(scores), size=(count, len(scores)))])
 

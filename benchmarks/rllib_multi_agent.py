@@ -35,13 +35,7 @@ STEPS = 32
 
 
 def runner(env: str, is_ours: bool, lanes: int):
-    """Returns an env runner.
-
-    Args:
-        env: The game.
-        is_ours: True for envoi's runner, False for RLlib's.
-        lanes: The number of environments.
-    """
+    """Returns an env runner."""
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
     from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner

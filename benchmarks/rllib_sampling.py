@@ -20,7 +20,7 @@ from typing import Any
 import gymnasium
 from measuring.rllib import samples
 from measuring.rows import Group, Pair
-from measuring.script import run
+from measuring.script import lanes_option, run
 
 from envoi.adapters import load, to_gymnasium
 
@@ -42,13 +42,7 @@ COMPARED = {  # by ours: the goals beside PLAIN and UNSCALED with 64 lanes
 
 
 def config(name: str, lanes: int, **settings: Any):
-    """Returns a config for one env runner.
-
-    Args:
-        name: The registered environment.
-        lanes: The number of lanes.
-        **settings: Settings of `AlgorithmConfig.environment`.
-    """
+    """Returns a config for one env runner."""
     from ray.rllib.algorithms.ppo import PPOConfig
 
     made = PPOConfig().environment(name, **settings).rl_module(model_config=MODEL)
@@ -57,13 +51,7 @@ def config(name: str, lanes: int, **settings: Any):
 
 
 def native(name: str, lanes: int, scaled: bool):
-    """Returns a config whose lanes are one batch of envoi's.
-
-    Args:
-        name: The registered environment.
-        lanes: The number of lanes.
-        scaled: True if RLlib scales actions, which it need not if no action is a Box.
-    """
+    """Returns a config whose lanes are one batch of envoi's."""
     from envoi.adapters.rllib import bind_worker
 
     made = config(name, lanes, normalize_actions=scaled).env_runners(gym_env_vectorize_mode="vector_entry_point")
@@ -76,12 +64,7 @@ def plain_task(name: str) -> Callable[[Any], gymnasium.Env[Any, Any]]:
 
 
 def runners(env: str, lanes: int) -> dict[str, Callable[[], Any]]:
-    """Returns functions that make the env runners of an environment.
-
-    Args:
-        env: A key of `NAMES`.
-        lanes: The number of lanes.
-    """
+    """Returns functions that make the env runners of an environment."""
     from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
     from ray.tune import register_env
 
@@ -115,12 +98,7 @@ def groups(options):
             with ExitStack() as opened:
                 cases = {name: samples(opened, make, len) for name, make in runners(env, lanes).items()}
                 pairs = [
-                    Pair(
-                        f"{env}, {ours}",
-                        ours,
-                        peer,
-                        least=goal if lanes == 64 and env != "dm_control cartpole" else None,
-                    )
+                    Pair(f"{env}, {ours}", ours, peer, least=goal if lanes == 64 and "dm_control" not in env else None)
                     for ours, goals in COMPARED.items()
                     for peer, goal in zip((PLAIN, UNSCALED), goals, strict=True)
                     if peer in cases
@@ -128,9 +106,5 @@ def groups(options):
                 yield Group(cases, pairs, "µs a step of a lane", lanes)
 
 
-def options(parser):
-    parser.add_argument("--lanes", type=lambda text: [int(n) for n in text.split(",")], help="such as 8,64,256")
-
-
 if __name__ == "__main__":
-    run(__doc__, groups, rounds=5, quick=3, clock="CPU time of the process", options=options)
+    run(__doc__, groups, rounds=5, quick=3, clock="CPU time of the process", options=lanes_option)

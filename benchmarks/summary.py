@@ -18,12 +18,7 @@ from envoi.atomic_write import write_atomically
 
 
 def benchmarks(folder: Path, out: Path) -> dict[str, dict[str, Any]]:
-    """Returns the contents of the files in a folder that benchmarks have written, by their names.
-
-    Args:
-        folder: The folder.
-        out: The file of all, which is none of them.
-    """
+    """Returns the contents of the files in a folder that benchmarks have written, by their names."""
     found = {}
     for path in sorted(folder.glob("*.json")):
         contents = json.loads(path.read_text()) if path != out else None
@@ -33,11 +28,7 @@ def benchmarks(folder: Path, out: Path) -> dict[str, dict[str, Any]]:
 
 
 def merged(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Returns one document: what all files have in common once, and the rest by benchmark.
-
-    Args:
-        found: The contents of the files by name.
-    """
+    """Returns one document: what all files have in common once, and the rest by benchmark."""
     newest = max(found.values(), key=lambda one: (len(one["versions"]), one["date"]))
     document: dict[str, Any] = {
         "date": max(one["date"] for one in found.values()),
@@ -56,11 +47,7 @@ def merged(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def separate(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns the contents of the files that `merged` made a document of, by their names.
-
-    Args:
-        document: The document.
-    """
+    """Returns the contents of the files that `merged` made a document of, by their names."""
     shared = {key: document[key] for key in ("machine", "versions")}
     return {name: {**shared, **own} for name, own in document["benchmarks"].items()}
 

@@ -20,13 +20,7 @@ Make = Callable[[], Any]
 
 
 def timed(play: Callable[[], Any], steps: float, repeats: int) -> Play:
-    """Returns a case's function: nanoseconds of the thread's CPU time a step.
-
-    Args:
-        play: Takes some steps.
-        steps: How many.
-        repeats: How many times a round calls it.
-    """
+    """Returns a case's function, which calls `play` so often: nanoseconds of the thread's CPU time a step."""
 
     def cost() -> float:
         start = time.thread_time_ns()
@@ -40,11 +34,7 @@ def timed(play: Callable[[], Any], steps: float, repeats: int) -> Play:
 def episodes(make: Make, action: Any = 1, count: int = 10, once: bool = False) -> Case:
     """Episodes of one agent, of one lane or of several, that last as long as those of the null environments.
 
-    Args:
-        make: Makes the environment.
-        action: The action of all steps.
-        count: The episodes of a round.
-        once: True to reset once only, because the lanes begin further episodes by themselves.
+    They are reset only `once` where the lanes begin further episodes by themselves.
     """
 
     def case() -> Play:
@@ -65,91 +55,58 @@ def episodes(make: Make, action: Any = 1, count: int = 10, once: bool = False) -
 
 
 def games(make: Make, agents: list[str], count: int = 5) -> Case:
-    """Episodes of a game whose agents act at the same time.
-
-    Args:
-        make: Makes the game.
-        agents: Its agents.
-        count: The episodes of a round.
-    """
+    """Episodes of a game whose agents act at the same time."""
     return episodes(make, dict.fromkeys(agents, 1), count)
 
 
-def turns(make: Make, count: int = 5) -> Case:
-    """Episodes of a game in turns, by PettingZoo's loop.
-
-    Args:
-        make: Makes the game.
-        count: The episodes of a round.
-    """
+def playing(make: Make, play: Callable[[Any], Any], count: int) -> Case:
+    """Episodes that `play` takes, of what `make` returns; so many a round."""
 
     def case() -> Play:
         env = make()
-
-        def play() -> None:
-            env.reset()
-            for _ in env.agent_iter():
-                _, _, terminated, truncated, _ = env.last()
-                env.step(None if terminated or truncated else 1)
-
-        return timed(play, EPISODE, count)
+        return timed(lambda: play(env), EPISODE, count)
 
     return case
+
+
+def turns(make: Make, count: int = 5) -> Case:
+    """Episodes of a game in turns, by PettingZoo's loop."""
+
+    def play(env: Any) -> None:
+        env.reset()
+        for _ in env.agent_iter():
+            _, _, terminated, truncated, _ = env.last()
+            env.step(None if terminated or truncated else 1)
+
+    return playing(make, play, count)
 
 
 def rllib_turns(make: Make, count: int = 5) -> Case:
-    """Episodes of a game by RLlib's interface, in which those agents act that have an observation.
+    """Episodes of a game by RLlib's interface, in which those agents act that have an observation."""
 
-    Args:
-        make: Makes the game.
-        count: The episodes of a round.
-    """
+    def play(env: Any) -> None:
+        observations, _ = env.reset()
+        over = False
+        while not over:
+            observations, _, terminateds, truncateds, _ = env.step(dict.fromkeys(observations, 1))
+            over = terminateds["__all__"] or truncateds["__all__"]
 
-    def case() -> Play:
-        env = make()
-
-        def play() -> None:
-            observations, _ = env.reset()
-            over = False
-            while not over:
-                observations, _, terminateds, truncateds, _ = env.step(dict.fromkeys(observations, 1))
-                over = terminateds["__all__"] or truncateds["__all__"]
-
-        return timed(play, EPISODE, count)
-
-    return case
+    return playing(make, play, count)
 
 
 def one_by_one(make: Make, count: int = 2) -> Case:
-    """Episodes of several environments, in a loop that stacks nothing.
+    """Episodes of several environments that `make` returns, in a loop that stacks nothing."""
 
-    Args:
-        make: Makes a list of environments.
-        count: The episodes of a round.
-    """
-
-    def case() -> Play:
-        envs = make()
-
-        def play() -> None:
+    def play(envs: Any) -> None:
+        for env in envs:
+            env.reset()
+        for _ in range(EPISODE):
             for env in envs:
-                env.reset()
-            for _ in range(EPISODE):
-                for env in envs:
-                    env.step(1)
+                env.step(1)
 
-        return timed(play, EPISODE, count)
-
-    return case
+    return playing(make, play, count)
 
 
 def lanes(make: Make, n: int, count: int = 2, once: bool = False) -> Case:
-    """Episodes of n lanes that have the same length.
-
-    Args:
-        make: Makes the batch, in any form.
-        n: The number of lanes.
-        count: The episodes of a round.
-        once: As for `episodes`.
-    """
+    """Episodes of n lanes that have the same length."""
     return episodes(make, np.ones(n, int), count, once)

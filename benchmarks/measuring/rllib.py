@@ -15,13 +15,7 @@ SECONDS = 0.5
 
 
 def samples(opened: ExitStack, make: Callable[[], Any], steps: Callable[[Any], int]) -> Case:
-    """Samples, with their metrics; the cost is microseconds of the process's CPU time a step.
-
-    Args:
-        opened: Stops the runner.
-        make: Makes it.
-        steps: Returns the number of steps of an episode.
-    """
+    """Samples, with their metrics; the cost is microseconds of the process's CPU time a step."""
 
     def case():
         import ray  # noqa: F401 (it sets the level of its loggers)

@@ -26,42 +26,25 @@ PATIENCE = 2.0
 
 @dataclass(frozen=True)
 class Pair:
-    """Two cases of a group that a row compares.
+    """Two cases of a group that a row compares."""
 
-    Attributes:
-        row: The title of the row.
-        ours: The case of envoi.
-        peer: The case of the peer; None if the row only states what ours costs.
-        base: The case whose cost is subtracted from ours, for a row of added costs.
-        peer_base: The case whose cost is subtracted from the peer's, if that is another one.
-        least: Goal: ours is at least so many times as cheap as the peer.
-        most: Goal: ours costs at most so much.
-    """
-
-    row: str
-    ours: str
-    peer: str | None = None
-    base: str | None = None
-    peer_base: str | None = None
-    least: float | None = None
-    most: float | None = None
+    row: str  # its title
+    ours: str  # the case of envoi
+    peer: str | None = None  # that of the peer; None if the row only states what ours costs
+    base: str | None = None  # the case whose cost is subtracted from ours, for a row of added costs
+    peer_base: str | None = None  # the case whose cost is subtracted from the peer's, if that is another one
+    least: float | None = None  # goal: ours is at least so many times as cheap as the peer
+    most: float | None = None  # goal: ours costs at most so much
 
 
 @dataclass(frozen=True)
 class Group:
-    """Cases that are measured together, and the rows that compare them.
-
-    Attributes:
-        cases: The cases by name.
-        pairs: The rows.
-        unit: The unit of all costs.
-        lanes: The number of lanes, if they are of several.
-    """
+    """Cases that are measured together, by name, and the rows that compare them."""
 
     cases: dict[str, Case]
     pairs: list[Pair]
-    unit: str = "ns added a step"
-    lanes: int | None = None
+    unit: str = "ns added a step"  # of all costs
+    lanes: int | None = None  # the number of lanes, if they are of several
 
 
 def layer(
@@ -78,16 +61,7 @@ def layer(
 ) -> Group:
     """Returns a group of rows: what our layer around something adds, beside the layers of peers.
 
-    Args:
-        row: The title of the rows, such as "dm_env → gymnasium".
-        base: What our layer goes around.
-        ours: Our layer around it.
-        peers: The layers of peers by their names.
-        peer_base: What the peers' layers go around, where that is something else.
-        least: Goal: ours adds at least so many times less than the first peer's.
-        most: Goal: ours adds at most so much.
-        unit: The unit of all costs.
-        lanes: The number of lanes, if they are of several.
+    The goal `least` is for the first peer. The peers' layers go around `base` too, unless there is a `peer_base`.
     """
     cases = {"(below)": base, "envoi": ours, **(peers or {})}
     if peer_base is not None:
@@ -102,24 +76,14 @@ def layer(
 
 @dataclass
 class Measured:
-    """The result of a group.
-
-    Attributes:
-        rows: The rows, as a file has them.
-        missing: The peers that are not installed, with the reason.
-    """
+    """The rows of a group as a file has them, and why each peer that is not installed is missing."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
 
 
 def measure(group: Group, rounds: int) -> Measured:
-    """Plays all cases of a group in interleaved rounds, after one that warms up, and compares them.
-
-    Args:
-        group: The cases and rows.
-        rounds: The number of rounds.
-    """
+    """Plays all cases of a group in interleaved rounds, after one that warms up, and compares them."""
     plays, found = dict[str, Play](), Measured()
     for name, case in group.cases.items():
         try:
@@ -139,13 +103,7 @@ def measure(group: Group, rounds: int) -> Measured:
 
 
 def interleaved(plays: dict[str, Play], rounds: int, title: str = "") -> dict[str, list[float]]:
-    """Returns the cost of each case in each round.
-
-    Args:
-        plays: The cases by name.
-        rounds: The number of rounds; one more, the first, warms up.
-        title: What a terminal shows while that takes long.
-    """
+    """Returns the cost of each case in each round."""
     costs: dict[str, list[float]] = {name: [] for name in plays}
     start, is_shown = time.monotonic(), False
     for number in range(rounds + 1):
@@ -171,10 +129,6 @@ def compared(pair: Pair, costs: dict[str, list[float]]) -> dict[str, Any]:
 
     `ratio` says how many times as cheap ours is, the median of the rounds with its quartiles. One of these numbers is
     None where ours costs nothing that can be measured; `ratio` itself is where the peer costs nothing.
-
-    Args:
-        pair: The cases to compare.
-        costs: The costs of all cases in each round.
     """
 
     def own(name: str, base: str | None) -> list[float]:
@@ -217,13 +171,7 @@ def _is_met(row: dict[str, Any]) -> bool | None:
 
 
 def rows_of(groups: Iterator[Group], only: str, peer: str) -> Iterator[Group]:
-    """Yields groups with some of their rows, and with the cases that these need.
-
-    Args:
-        groups: All groups.
-        only: A part of the title of a row, in any case.
-        peer: A part of the name of its peer, in any case.
-    """
+    """Yields groups with some of their rows, and with the cases that these need."""
     for group in groups:
         pairs = [
             pair

@@ -33,15 +33,9 @@ def run(
     clock: str = "CPU time of the thread",
     options: Callable[[argparse.ArgumentParser], Any] = lambda parser: None,
 ) -> None:
-    """Runs a benchmark by its command line.
+    """Runs a benchmark by its command line, to which `options` adds the script's own options.
 
-    Args:
-        doc: The docstring of the script.
-        groups: Returns or yields the groups to measure, by the options of the command line.
-        rounds: The number of interleaved rounds, if the user names none.
-        quick: The number of rounds with `--quick`.
-        clock: What the costs are measured by.
-        options: Adds the script's own options.
+    It measures what `groups` returns for these, in so many interleaved rounds unless the user names another number.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, help=f"interleaved rounds (default {rounds})")
@@ -73,19 +67,15 @@ def run(
     write_report(asked.json, clock, asked.rounds, rows, missing, start)
 
 
+def lanes_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the numbers of lanes."""
+    parser.add_argument("--lanes", type=lambda text: [int(n) for n in text.split(",")], help="such as 8,64")
+
+
 def write_report(
     path: Path | None, clock: str, rounds: int, rows: list[dict[str, Any]], missing: dict[str, str], start: float
 ) -> None:
-    """Names the peers that are missing, and writes the file of a benchmark.
-
-    Args:
-        path: The file; None for none.
-        clock: What the costs are measured by.
-        rounds: The number of rounds.
-        rows: The rows.
-        missing: Why each peer that is missing is.
-        start: When the benchmark began, by `time.monotonic`.
-    """
+    """Names the peers that are missing, and writes the file of a benchmark."""
     for peer, why in missing.items():
         print(f"not measured: {peer}: {why}")
     if path is not None:
