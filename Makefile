@@ -6,7 +6,7 @@
 # make test-envpool  set envpool up in .venv-envpool, because it installs 740 MB, and run the tests that need it
 # make test-matrix  run the tests that need neither RLlib nor PyTorch with other versions of Python and the dependencies
 # make test-all  run all tests at full depth, those that need TF-Agents included
-# make soak      play a million steps of every form, beside the core by itself: about four minutes
+# make soak      play 150,000 steps of every form, beside one to which nothing else is done: about five minutes
 # make lint      run ruff, and pyright on the built wheel
 # make size      count the lines of each folder beside its budget
 # make learning  compare what PPO learns with RLlib's env runner and with the batched one, over ten seeds

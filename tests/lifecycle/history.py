@@ -16,16 +16,10 @@ import envoi
 
 
 class Outcome(NamedTuple):
-    """The result of a call, or its error.
+    """The result of a call, or its error."""
 
-    Attributes:
-        value: The result; None if it raised.
-        key: Equal only for results that are equal in every bit, or for equal errors.
-        error: The error, or None.
-    """
-
-    value: Any
-    key: Any
+    value: Any  # None if it raised
+    key: Any  # equal only for results that are equal in every bit, or for equal errors
     error: Exception | None
 
     @property
@@ -58,12 +52,7 @@ def outcome(call: Callable[[], Any]) -> Outcome:
 
 
 class Histories:
-    """New environments that live given histories.
-
-    Args:
-        make: Makes an environment.
-        play: `(env, call) -> result`.
-    """
+    """New environments that live given histories, of which `play(env, call)` makes each call."""
 
     def __init__(self, make, play):
         self.make, self.play = make, play

@@ -32,35 +32,19 @@ COPIES = {
 
 @dataclass(frozen=True)
 class Subject:
-    """An environment to test, and how it is used.
+    """An environment to test, and how it is used."""
 
-    Attributes:
-        make: Makes a new one.
-        play: `(env, call) -> result` of one of `calls`.
-        calls: A strategy of calls; hashable.
-        looks: By name, `(env) -> value` of what may be looked at and must not change anything.
-        hold: `(env) -> snapshot`.
-        go_back: `(env, snapshot)`, restores it.
-        begins_by_step: True if a step before the first reset is one.
-        takes_generator: True if all random numbers follow from a generator that is set.
-        reference: Makes the environment that lives a history; None for `make`.
-        lanes: The number of lanes; None for an environment of one lane or several agents.
-        copies: The names in `COPIES` of the ways in which it can be copied.
-        errors: The classes of errors that wrong calls may raise.
-    """
-
-    make: Callable[[], Any]
-    play: Callable[[Any, Any], Any]
-    calls: st.SearchStrategy[Any]
-    looks: dict[str, Callable[[Any], Any]]
+    make: Callable[[], Any]  # a new one
+    play: Callable[[Any, Any], Any]  # `(env, call) -> result` of one of `calls`
+    calls: st.SearchStrategy[Any]  # of hashable values
+    looks: dict[str, Callable[[Any], Any]]  # by name, `(env) -> value` of what must not change anything
     hold: Callable[[Any], Any] = lambda env: env.snapshot()
     go_back: Callable[[Any, Any], None] = lambda env, snapshot: env.restore(snapshot)
-    begins_by_step: bool = False
-    takes_generator: bool = True
-    reference: Callable[[], Any] | None = None
-    lanes: int | None = None
-    copies: tuple[str, ...] = tuple(COPIES)
-    errors: tuple[type[Exception], ...] = (envoi.EnvoiError,)
+    begins_by_step: bool = False  # a step before the first reset is one
+    takes_generator: bool = True  # all random numbers follow from a generator that is set
+    reference: Callable[[], Any] | None = None  # makes the environment that lives a history; None for `make`
+    lanes: int | None = None  # None for an environment of one lane or several agents
+    errors: tuple[type[Exception], ...] = (envoi.EnvoiError,)  # that wrong calls may raise
 
 
 @dataclass
@@ -83,8 +67,6 @@ class Kept(NamedTuple):
 class Lives(RuleBasedStateMachine):
     """The machine; each rule is a call, and is checked at once."""
 
-    steps = 0
-
     def __init__(self, subject):
         super().__init__()
         self.subject, self.has_failed = subject, False
@@ -94,7 +76,6 @@ class Lives(RuleBasedStateMachine):
         self.given: list[Outcome] = []
 
     def _life(self, at):
-        Lives.steps += 1
         return self.lives[at % len(self.lives)]
 
     def _agrees(self, found, expected, what):
@@ -170,11 +151,10 @@ class Lives(RuleBasedStateMachine):
         self.subject.go_back(life.env, kept.snapshot)
         life.history, life.over = kept.history, kept.over
 
-    @precondition(lambda self: self.subject.copies)
-    @rule(data=st.data(), at=st.integers(0, 2), stays=st.booleans())
-    def copied(self, data, at, stays):
+    @rule(how=st.sampled_from(sorted(COPIES)), at=st.integers(0, 2), stays=st.booleans())
+    def copied(self, how, at, stays):
         life = self._life(at)
-        twin = COPIES[data.draw(st.sampled_from(self.subject.copies))](life.env)
+        twin = COPIES[how](life.env)
         if stays and len(self.lives) < 3:
             self.lives.append(Life(twin, life.history, life.over))
         else:
@@ -230,23 +210,12 @@ FOREIGN = [envoi.models.Nim().snapshot(), envoi.batch(envoi.models.Catch(), 4, c
 
 
 def subjects(table, deep):
-    """Returns the names of subjects as parameters of a test.
-
-    Args:
-        table: The subjects by name.
-        deep: Parts of names; subjects that have one are tested at full depth only.
-    """
+    """Returns the names of subjects as parameters of a test; those with a part in `deep` are for full depth only."""
     return [pytest.param(name, marks=[pytest.mark.deep] * any(part in name for part in deep)) for name in table]
 
 
 def live(subject: Subject, examples: int = 2, steps: int = 8) -> None:
-    """Runs the machine with a subject.
-
-    Args:
-        subject: The environment.
-        examples: How many sequences of calls in the quick profile; fifteen times as many in a long run.
-        steps: How many calls in each; four times as many in a long run.
-    """
+    """Runs the machine: so many sequences of so many calls, and fifteen and four times as many in a long run."""
     # The same few in both profiles; by hand, `LIVES=40 pytest --hypothesis-profile full tests/lifecycle` runs for long.
     factor = int(os.environ.get("LIVES", "1"))
     long = deep() and "LIVES" in os.environ

@@ -13,10 +13,12 @@ from depth import examples
 from history import key_of
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
+from small_models import Count
 
 import envoi
 from envoi import Array, Discrete, MultiDiscrete, tree
 from envoi.adapters import convert
+from envoi.lane_values import stack
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning"),
@@ -27,21 +29,12 @@ LANES = 2
 FUZZED = partial(examples, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 
-class Echo(envoi.Model):
-    """Shows given observations one after the other, and keeps the actions.
-
-    Args:
-        seen: The spec of the observations.
-        done: The spec of the actions.
-        shown: The observations.
-    """
+class Echo(Count):
+    """Shows given observations one after the other, and keeps the actions."""
 
     def __init__(self, seen, done, shown):
         self.observation_spec, self.action_spec = seen, done
         self.shown, self.acted = shown, []
-
-    def initial(self, rng, context):
-        return 0
 
     def transition(self, state, action, rng):
         self.acted.append(action)
@@ -49,12 +42,6 @@ class Echo(envoi.Model):
 
     def observe(self, state, rng):
         return self.shown[state % len(self.shown)]
-
-    def reward(self, state, action, next_state):
-        return 1.0
-
-    def terminal(self, state):
-        return False
 
 
 def corners(spec):
@@ -120,10 +107,6 @@ def test_values_of_one_agent_survive_every_form_and_the_way_back(name, case):
     assert [plain(env.action_spec, one) for one in env.acted] == [plain(env.action_spec, one) for one in actions]
 
 
-def in_lanes(spec, values):
-    return envoi.lane_values.stack(spec, values)
-
-
 @pytest.mark.parametrize("name", ["vector next step", "vector disabled", "tf_agents batch", "rllib batch"])
 @FUZZED(100, least=2)
 @given(case=echoes())
@@ -135,8 +118,8 @@ def test_values_of_lanes_survive_every_form_and_the_way_back(name, case):
     except envoi.LossyConversion:
         assume(False)
     back.reset(seed=0)
-    back.step(in_lanes(env.action_spec, actions))
-    expected = in_lanes(env.observation_spec, [env.shown[1]] * LANES)
+    back.step(stack(env.action_spec, actions))
+    expected = stack(env.observation_spec, [env.shown[1]] * LANES)
     assert plain(env.observation_spec, back.observation) == plain(env.observation_spec, expected)
     for lane, action in zip(lanes.envs, actions, strict=True):
         assert plain(env.action_spec, lane.acted[0]) == plain(env.action_spec, action)

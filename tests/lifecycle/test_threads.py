@@ -126,27 +126,14 @@ assert len(found) == 1, found
 """
 
 
-def first_uses(compiled, folder):
-    """Runs a new interpreter, in which eight threads use everything for the first time at once.
-
-    Args:
-        compiled: If True, all of them compile the same model.
-        folder: An empty folder for the machine code.
-    """
-    tests = str(Path(__file__).parents[1])
-    script = FIRST_USES.format(tests=tests, compiled=compiled)
+@pytest.mark.parametrize(
+    "compiled", [False, *(pytest.param(compiled, marks=pytest.mark.deep) for compiled in [False] * 5 + [True])]
+)
+def test_the_first_use_of_everything_at_once(compiled, tmp_path):
+    """In a new interpreter, where eight threads compile the same model if `compiled`."""
+    script = FIRST_USES.format(tests=str(Path(__file__).parents[1]), compiled=compiled)
     place = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    place["XDG_CACHE_HOME"] = str(folder)
+    place["XDG_CACHE_HOME"] = str(tmp_path)  # an empty folder for the machine code
     command = [sys.executable, "-W", "error", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=place)
     assert done.returncode == 0, done.stderr
-
-
-def test_the_first_use_of_everything_in_threads_at_once(tmp_path):
-    first_uses(False, tmp_path)
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("compiled", [False] * 5 + [True])
-def test_the_first_use_of_everything_in_threads_at_once_again_and_again(compiled, tmp_path):
-    first_uses(compiled, tmp_path)
