@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # for what several tests share, and for envs that pickle by name
 RAYS_WARNINGS = (
     "ignore::DeprecationWarning:ray",
     "ignore::FutureWarning:ray",
@@ -32,7 +33,6 @@ def cli(capfd, monkeypatch):
     """Run the command line in this process: exit code, stdout, stderr."""
     from envoi.integrations.cli import main
 
-    monkeypatch.syspath_prepend(str(HERE))
     monkeypatch.setenv("COLUMNS", "200")
 
     def run(*arguments):
@@ -90,13 +90,7 @@ def ray_session():
 
 
 def copy_of_run(name, tmp_path_factory, **goal):
-    """Returns a copy of a finished job's folder; the first process of a test run that asks for it trains.
-
-    Args:
-        name: The name of the folder; equal names have equal goals.
-        tmp_path_factory: Pytest's.
-        **goal: Settings of the job.
-    """
+    """Returns a copy of a finished job's folder; the first process of a test run that asks for it trains."""
     from filelock import FileLock
 
     from envoi.integrations.rllib import Settings, train

@@ -86,3 +86,10 @@ class Turns(Crowd):
 
     def turn(self, state):
         return state.turn
+
+
+def spread():
+    """Three agents of PettingZoo's that act at the same time, and are truncated together."""
+    from mpe2 import simple_spread_v3
+
+    return simple_spread_v3.parallel_env(N=3, max_cycles=20)

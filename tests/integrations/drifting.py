@@ -1,44 +1,23 @@
-"""Envs whose observations leave their space, or that raise errors, after some time."""
+"""Envs of jobs whose observations leave their space, or that raise errors, after some time; and batches."""
 
-import gymnasium
 import numpy as np
+from faulty import Failing
 
 import envoi
 
 
-class Drifting(gymnasium.Env):
-    """Episodes of ten steps; the observation drifts out of its bounds at step `fatal`, counted over all episodes."""
+class Drifting(Failing):
+    """The observation drifts out of its bounds at step `fatal`, counted over all episodes."""
 
     def __init__(self, fatal=1500):
-        self.observation_space = gymnasium.spaces.Dict(
-            {"cart": gymnasium.spaces.Box(0.0, 1.0, (3,), np.float32), "mode": gymnasium.spaces.Discrete(2)}
-        )
-        self.action_space = gymnasium.spaces.Discrete(2)
-        self._fatal, self._total, self._step = fatal, 0, 0
-
-    def _observe(self):
-        cart = np.zeros(3, np.float32)
-        cart[2] = 1.5 if self._total >= self._fatal else 0.5
-        return {"cart": cart, "mode": 1}
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self._step = 0
-        return self._observe(), {}
-
-    def step(self, action):
-        self._step += 1
-        self._total += 1
-        return self._observe(), float(action), self._step == 10, False, {}
+        super().__init__("spec", fatal)
 
 
-class Crashing(Drifting):
+class Crashing(Failing):
     """An env that raises an error at step `fatal`, rather than drift."""
 
-    def _observe(self):
-        if self._total >= self._fatal:
-            raise ZeroDivisionError("the pole has\nno length")
-        return super()._observe()
+    def __init__(self, fatal=1500):
+        super().__init__("raise", fatal)
 
 
 class Mixed(envoi.Model):

@@ -13,7 +13,7 @@ import envoi
 class Failing(gymnasium.Env):
     """Ten steps an episode; after `at` steps, over all episodes, it fails in one way."""
 
-    observation_space = spaces.Dict({"cart": spaces.Box(-2, 2, (3,), np.float32), "step": spaces.Discrete(11)})
+    observation_space = spaces.Dict({"cart": spaces.Box(0, 1, (3,), np.float32), "step": spaces.Discrete(11)})
     action_space = spaces.Discrete(2)
 
     def __init__(self, how="raise", at=25):
@@ -35,7 +35,7 @@ class Failing(gymnasium.Env):
         if self.total >= self.at:
             match self.how:
                 case "raise":
-                    raise ZeroDivisionError("the pole has no length")
+                    raise ZeroDivisionError("the pole has\nno length")
                 case "exit":
                     os._exit(7)
                 case "sleep":
@@ -48,7 +48,7 @@ class Failing(gymnasium.Env):
                 case "reward":
                     reward = float("inf")
                 case "spec":
-                    seen["cart"][1] = 5
+                    seen["cart"][2] = 1.5
         return seen, reward, self.time >= 10, False, {}
 
 

@@ -148,17 +148,11 @@ ENVOIS_OWN = {"_np_random_seed", "_observations", "_step"}
 
 
 class Use(NamedTuple):
-    """A private name of Ray's in envoi's code.
-
-    Args:
-        name: The name.
-        place: File and line.
-        owner: envoi's class that inherits the name from Ray; None for any other object.
-    """
+    """A private name of Ray's in envoi's code."""
 
     name: str
     place: str
-    owner: type | None = None
+    owner: type | None = None  # envoi's class that inherits the name from Ray; None for any other object
 
     def is_in(self, row_owner: str, row_name: str) -> bool:
         """Returns True if a row of the table is about this use."""
@@ -218,12 +212,7 @@ def uses_in(source: str, name: str, module: object = None) -> list[Use]:
     """Returns the uses of Ray's private names in a module.
 
     Three kinds of code use them: attributes of other objects than `self`, also by strings; attributes of `self` and
-    methods in classes that inherit from Ray's; and imports.
-
-    Args:
-        source: The code of the module.
-        name: Its name.
-        module: The module itself; None to import it.
+    methods in classes that inherit from Ray's; and imports. The module itself is imported by its name if it is None.
     """
     tree, known = ast.parse(source), private_names()
     pieces = {id(value) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for value in node.values}

@@ -28,7 +28,7 @@ from timed_env import Timed
 import envoi
 from envoi.adapters.rllib import bind_worker
 from envoi.integrations.rllib import Settings, configure, register
-from envoi.integrations.rllib.batched_runner import BatchedEnvRunner, use_runner, why_not
+from envoi.integrations.rllib.batched_runner import BatchedEnvRunner, BatchedMultiAgentEnvRunner, use_runner, why_not
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*Overriding environment rllib-single-agent-env-v0:UserWarning"),
@@ -300,13 +300,11 @@ def test_episodes_that_have_not_ended_continue_in_the_next_sample():
     assert 0.2 < np.mean([len(episode) == 40 for episode in found]) < 0.45
 
 
-def test_force_reset_drops_the_episodes_under_way():
+@pytest.mark.parametrize("asked", [{}, {"force_reset": True}, {"random_actions": True}])
+def test_whole_episodes_begin_anew_after_single_steps(asked):
     runner = BatchedEnvRunner(config=config_of(env=partial(Timed, [50]), mode="complete_episodes", num_envs=2))
     runner.sample(num_timesteps=10)
-    assert [len(e) for e in runner.sample()] == [50, 50]
-    runner.sample(num_timesteps=10)
-    assert [len(e) for e in runner.sample(force_reset=True)] == [50, 50]
-    assert {len(e) for e in runner.sample(random_actions=True)} == {50}
+    assert [len(e) for e in runner.sample(**asked)] == [50, 50]
 
 
 # Callbacks, metrics, states and faults.
@@ -379,15 +377,15 @@ def test_callbacks_hear_the_same(listener):
     assert {name for name, *_ in heard[0]} - {"step"} == {"created", "start", "end", "sample"}
 
 
-def test_observations_that_a_callback_replaces_are_in_the_episode():
-    def blank(*, episode, **_):
-        episode.set_observations(new_data=np.zeros(3, np.float32), at_indices=-1)
-
-    compare(lambda: config_of().callbacks(on_episode_end=blank), [{}, {}])
+def blank(*, episode, **_):
+    episode.set_observations(new_data=np.zeros(3, np.float32), at_indices=-1)
 
 
-def test_single_items_where_arrays_are_not_wanted():
-    compare(lambda: config_of(episodes_to_numpy=False), [{}, {"num_timesteps": 3}])
+@pytest.mark.parametrize(
+    "make", [lambda: config_of().callbacks(on_episode_end=blank), lambda: config_of(episodes_to_numpy=False)]
+)
+def test_episodes_that_a_callback_changes_and_lists_of_items_are_those_of_rllib(make):
+    compare(make, [{}, {"num_timesteps": 3}])
 
 
 def test_states_are_those_of_rllibs_runner():
@@ -472,6 +470,6 @@ def test_auto_sets_the_batched_runner_and_leaves_the_users():
 def test_configure_chooses_the_runner():
     assert configure(partial(Timed, [3])).env_runner_cls is BatchedEnvRunner
     assert configure(partial(Timed, [3]), runner="sync").env_runner_cls is None
-    assert configure("envoi:rps").env_runner_cls is not BatchedEnvRunner
+    assert configure("envoi:rps").env_runner_cls is BatchedMultiAgentEnvRunner
     with pytest.raises(envoi.EnvoiError, match="did you mean 'sync'"):
         Settings("envoi:cartpole", runner="synk")

@@ -3,12 +3,16 @@
 import json
 import re
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from envoi.adapters import to_rllib
+from envoi.integrations.rllib import RunFolder, configure, load_policy
+from envoi.integrations.rllib.multi_agent.joint_policy import play
 from envoi.integrations.rllib.multi_agent.league import (
     GAMES,
     LEARNER,
@@ -124,10 +128,6 @@ def equal(one, other):
 
 
 def test_algorithm_freezes_versions_everywhere_and_continues_its_league_from_a_checkpoint(ray_session, tmp_path):
-    import gymnasium
-
-    from envoi.integrations.rllib import configure
-
     gymnasium.registry.pop("rllib-multi-agent-env-v0", None)  # of another runner in this process
     config = configure("envoi:nim", policies="self-play", seed=0, training={"train_batch_size_per_learner": 512})
     algorithm = config.build_algo()
@@ -163,10 +163,6 @@ def test_algorithm_freezes_versions_everywhere_and_continues_its_league_from_a_c
 
 @pytest.mark.deep
 def test_self_play_learns_both_sides_of_nim_rises_in_elo_and_resumes(ray_session, cli, tmp_path):
-    from envoi.adapters import to_rllib
-    from envoi.integrations.rllib import RunFolder, load_policy
-    from envoi.integrations.rllib.multi_agent.joint_policy import play
-
     out = tmp_path / "run"
     code, text, err = cli("train", "envoi:nim", "--policies", "self-play", "--stop-steps", 20_000, "--out", out)
     assert (code, err) == (0, "")

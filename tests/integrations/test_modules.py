@@ -1,49 +1,43 @@
 """Modules with action masks, and networks for images and nested observations, in RLlib's own runners and learners."""
 
-import sys
 import warnings
-from pathlib import Path
+from itertools import product
 
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
+from pictures import BesideVector, Guarded, GuardedCamera, GuardedPair, Screen
+from ray.rllib.algorithms.appo import APPOConfig
+from ray.rllib.algorithms.bc import BCConfig
+from ray.rllib.algorithms.cql import CQLConfig
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.impala import IMPALAConfig
+from ray.rllib.algorithms.iql.iql import IQLConfig
+from ray.rllib.algorithms.marwil import MARWILConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.sac import SACConfig
+from ray.rllib.algorithms.tqc import TQCConfig
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner.training_data import TrainingData
+from ray.rllib.core.rl_module.apis import ValueFunctionAPI
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.core.rl_module.torch import TorchRLModule
+from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.utils.replay_buffers.episode_replay_buffer import EpisodeReplayBuffer
 
 import envoi
 from envoi.adapters.rllib.creator import FORM
-
-sys.path.insert(0, str(Path(__file__).parent))  # so that the environments pickle by name
-
-rllib = pytest.importorskip("ray.rllib")
-torch = pytest.importorskip("torch")
-
-from pictures import BesideVector, Guarded, GuardedCamera, GuardedPair, Screen  # noqa: E402
-from ray.rllib.algorithms.appo import APPOConfig  # noqa: E402
-from ray.rllib.algorithms.bc import BCConfig  # noqa: E402
-from ray.rllib.algorithms.cql import CQLConfig  # noqa: E402
-from ray.rllib.algorithms.dqn import DQNConfig  # noqa: E402
-from ray.rllib.algorithms.impala import IMPALAConfig  # noqa: E402
-from ray.rllib.algorithms.iql.iql import IQLConfig  # noqa: E402
-from ray.rllib.algorithms.marwil import MARWILConfig  # noqa: E402
-from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
-from ray.rllib.algorithms.sac import SACConfig  # noqa: E402
-from ray.rllib.algorithms.tqc import TQCConfig  # noqa: E402
-from ray.rllib.core import DEFAULT_MODULE_ID  # noqa: E402
-from ray.rllib.core.columns import Columns  # noqa: E402
-from ray.rllib.core.learner.training_data import TrainingData  # noqa: E402
-from ray.rllib.core.rl_module.apis import ValueFunctionAPI  # noqa: E402
-from ray.rllib.core.rl_module.rl_module import RLModuleSpec  # noqa: E402
-from ray.rllib.core.rl_module.torch import TorchRLModule  # noqa: E402
-from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner  # noqa: E402
-from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner  # noqa: E402
-from ray.rllib.utils.replay_buffers.episode_replay_buffer import EpisodeReplayBuffer  # noqa: E402
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # RLlib makes an env while this is imported
     from ray.rllib.algorithms.dreamerv3 import DreamerV3Config
 
-from envoi.integrations.rllib import configure  # noqa: E402
-from envoi.integrations.rllib.configuration import UnmaskedWarning  # noqa: E402
-from envoi.integrations.rllib.modules import (  # noqa: E402
+from envoi.integrations.rllib import configure
+from envoi.integrations.rllib.configuration import UnmaskedWarning
+from envoi.integrations.rllib.modules import (
     MaskedAPPOModule,
     MaskedDQNModule,
     MaskedPPOModule,
@@ -115,28 +109,20 @@ class Trained:
 # Masks.
 
 
-@pytest.mark.parametrize("kind", [PPOConfig, APPOConfig, IMPALAConfig, DQNConfig, SACConfig])
-@pytest.mark.parametrize("env", [Guarded, GuardedCamera])
+@pytest.mark.parametrize(
+    ("kind", "env"),
+    [
+        *product([PPOConfig, APPOConfig, IMPALAConfig, DQNConfig, SACConfig], [Guarded, GuardedCamera]),
+        (PPOConfig, GuardedPair),  # each integer of a MultiDiscrete action has its mask
+    ],
+)
 def test_no_action_is_illegal_before_and_after_updates(kind, env):
     trained = Trained(config_for(kind, env))
     for _ in range(2):  # the env raises an error at an illegal action
         trained.update(trained.sample(200))
     trained.sample(200)
-    trained.runner.sample(num_timesteps=50, explore=False)
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("kind", [PPOConfig, APPOConfig, IMPALAConfig, DQNConfig, SACConfig])
-def test_no_action_of_10_000_is_illegal(kind):
-    trained = Trained(config_for(kind, Guarded, 64))
-    trained.update(trained.sample(5_000))
-    assert sum(map(len, trained.sample(5_000))) >= 5_000
-
-
-def test_each_integer_of_a_multi_discrete_action_has_its_mask():
-    trained = Trained(config_for(PPOConfig, GuardedPair))
-    trained.update(trained.sample(200))
-    trained.sample(200)
+    if env is not GuardedPair:  # RLlib's own runner fails where the log-probabilities change their shape
+        trained.runner.sample(num_timesteps=50, explore=False)
 
 
 @pytest.mark.parametrize(
@@ -150,22 +136,27 @@ def test_recurrent_modules_with_masks(kind, env):
     trained.sample(100)
 
 
+def legal_moves(episodes):
+    """The number of moves in games, all of which their masks allow."""
+    moves = 0
+    for episode in episodes:
+        for agent in episode.to_numpy().agent_episodes.values():
+            actions = np.asarray(agent.get_actions())
+            assert agent.get_observations()["action_mask"][np.arange(len(actions)), actions].all()
+            moves += len(actions)
+    return moves
+
+
 @pytest.mark.parametrize("name", ["pettingzoo:classic/tictactoe_v3", "envoi:nim"])
 def test_board_games_are_played_legally(name):
     config = PPOConfig().env_runners(num_env_runners=0, num_envs_per_env_runner=4).rl_module(model_config=SMALL)
     config.multi_agent(policies={"p"}, policy_mapping_fn=lambda *_, **__: "p")
-    config = configure(config, name)
-    trained = Trained(config)
+    trained = Trained(configure(config, name))
     assert isinstance(trained.runner.module["p"], MaskedPPOModule)
     moves = 0
     for _ in range(2):
         episodes = trained.sample(100)
-        for episode in episodes:
-            for agent in episode.agent_episodes.values():
-                masks = agent.get_observations()["action_mask"]
-                actions = agent.get_actions()
-                assert all(masks[i, action] for i, action in enumerate(actions))
-                moves += len(actions)
+        moves += legal_moves(episodes)
         trained.update(episodes)
     assert moves > 150
 
@@ -174,14 +165,8 @@ def test_board_games_are_played_legally(name):
 def test_self_play_is_legal(kind):
     config = kind().env_runners(num_env_runners=0, num_envs_per_env_runner=8).rl_module(model_config=SMALL)
     config = configure(config, "pettingzoo:classic/connect_four_v3", policies="self-play")
-    moves = 0
-    for episode in config.env_runner_cls(config=config, worker_index=0).sample(num_timesteps=400):
-        for agent in episode.to_numpy().agent_episodes.values():
-            masks = agent.get_observations()["action_mask"]
-            actions = np.asarray(agent.get_actions())
-            assert masks[np.arange(len(actions)), actions].all()
-            moves += len(actions)
-    assert moves > 350  # games that have not ended lack the last one
+    episodes = config.env_runner_cls(config=config, worker_index=0).sample(num_timesteps=400)
+    assert legal_moves(episodes) > 350  # games that have not ended lack the last one
 
 
 def test_the_value_function_does_not_see_the_mask():
@@ -233,16 +218,24 @@ def test_masks_are_left_out_where_they_are_not_wanted_or_not_there():
     assert configure(PPOConfig(), Guarded).env_config[FORM]["action_masks"] is True
 
 
-def test_masks_that_cannot_be_are_errors_and_an_algorithm_without_them_warns():
-    with pytest.raises(envoi.LossyConversion, match="masks are for Discrete"):
-        configure(PPOConfig(), "gymnasium:Pendulum-v1", action_masks=True)
-    with pytest.raises(envoi.EnvoiError, match="DreamerV3 has no module with masks; these have one: PPO"):
-        configure(DreamerV3Config(), Guarded, action_masks=True)
+@pytest.mark.parametrize(
+    ("kind", "env", "message"),
+    [
+        (PPOConfig, "gymnasium:Pendulum-v1", "masks are for Discrete"),
+        (DreamerV3Config, Guarded, "DreamerV3 has no module with masks; these have one: PPO"),
+        (CQLConfig, "envoi:pendulum", "CQL chooses only real numbers, none of which a mask forbids"),
+        (IQLConfig, "envoi:pendulum", "IQL chooses only real numbers"),
+        (TQCConfig, "envoi:pendulum", "TQC chooses only real numbers"),
+    ],
+)
+def test_masks_that_cannot_be_are_errors(kind, env, message):
+    with pytest.raises(envoi.EnvoiError, match=message):
+        configure(kind(), env, action_masks=True)
+
+
+def test_an_algorithm_without_masks_warns():
     with pytest.warns(UnmaskedWarning, match="chooses illegal actions"):
         configure(DreamerV3Config(), Guarded)
-    for kind in (CQLConfig, IQLConfig, TQCConfig):
-        with pytest.raises(envoi.EnvoiError, match="chooses only real numbers, none of which a mask forbids"):
-            configure(kind(), "envoi:pendulum", action_masks=True)
 
 
 @pytest.mark.parametrize("scale", [0, 1, 1e4])
@@ -438,47 +431,40 @@ class Broken(TorchRLModule):
         raise ValueError("no such layer")
 
 
+FOUR, TWO = spaces.Box(-1, 1, (4,)), spaces.Discrete(2)
+
+
 def test_a_module_that_fits_passes():
-    check_module(Narrow, spaces.Box(-1, 1, (4,)), spaces.Discrete(2))
     check_module(
         MaskedPPOModule,
-        spaces.Dict({"action_mask": spaces.Box(0, 1, (2,)), "observations": spaces.Box(-1, 1, (4,))}),
-        spaces.Discrete(2),
+        spaces.Dict({"action_mask": spaces.Box(0, 1, (2,)), "observations": FOUR}),
+        TWO,
         model_config={"use_lstm": True},
         catalog_class=StructuredPPOCatalog,
     )
 
 
 @pytest.mark.parametrize(
-    ("module", "observation", "action", "message"),
+    ("module", "observation", "action", "config", "message"),
     [
-        (Narrow, spaces.Box(-1, 1, (5,)), spaces.Discrete(2), r"Narrow: does not take observation of shape \(5,\)"),
-        (Narrow, spaces.Box(-1, 1, (4,)), spaces.Discrete(3), r"has 2 elements for the action Discrete\(3\).* takes 3"),
-        (Narrow, spaces.Dict({"x": spaces.Box(-1, 1, (4,))}), spaces.Discrete(2), r"does not take observation\['x'\]"),
-        (Broken, spaces.Box(-1, 1, (4,)), spaces.Discrete(2), "Broken: could not be built.*no such layer"),
-        (dict, spaces.Box(-1, 1, (4,)), spaces.Discrete(2), "expected a subclass of ray.rllib's RLModule"),
+        (Narrow, spaces.Box(-1, 1, (5,)), TWO, None, r"Narrow: does not take observation of shape \(5,\)"),
+        (Narrow, FOUR, spaces.Discrete(3), None, r"has 2 elements for the action Discrete\(3\).* takes 3"),
+        (Narrow, spaces.Dict({"x": FOUR}), TWO, None, r"does not take observation\['x'\]"),
+        (Narrow, FOUR, TWO, PPOConfig(), "Narrow: PPO needs a module that implements ValueFunctionAPI"),
+        (Broken, FOUR, TWO, None, "Broken: could not be built.*no such layer"),
+        (dict, FOUR, TWO, None, "expected a subclass of ray.rllib's RLModule"),
     ],
 )
-def test_a_module_that_does_not_fit_is_named_with_what_it_does_not_take(module, observation, action, message):
+def test_a_module_that_does_not_fit_is_named(module, observation, action, config, message):
     with pytest.raises(envoi.EnvoiError, match=message):
-        check_module(module, observation, action)
-
-
-def test_a_module_that_lacks_what_the_algorithm_needs_is_named():
-    with pytest.raises(envoi.EnvoiError, match="Narrow: PPO needs a module that implements ValueFunctionAPI"):
-        check_module(Narrow, spaces.Box(-1, 1, (4,)), spaces.Discrete(2), config=PPOConfig())
-
-
-def test_a_module_that_does_not_fit_several_agents_is_named():
-    with pytest.raises(envoi.EnvoiError, match=r"Fitting: does not take observation"):
-        configure(PPOConfig().rl_module(rl_module_spec=RLModuleSpec(module_class=Fitting)), "envoi:rps")
+        check_module(module, observation, action, config=config)
 
 
 def test_checks_of_modules_leave_the_random_numbers_of_torch_alone():
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
-    check_module(Narrow, spaces.Box(-1, 1, (4,)), spaces.Discrete(2))
+    check_module(Narrow, FOUR, TWO)
     assert torch.equal(torch.rand(2), expected)
 
 
@@ -508,6 +494,7 @@ def test_a_module_of_the_user_stays_and_gets_the_images(model):
     assert config.env_config[FORM] == {"canonical": "structured", "action_masks": False}
 
 
-def test_a_module_of_the_user_that_does_not_fit_is_named_before_the_training():
-    with pytest.raises(envoi.EnvoiError, match=r"Fitting: does not take observation of shape \(3,\)"):
-        configure(PPOConfig().rl_module(rl_module_spec=RLModuleSpec(module_class=Fitting)), Guarded)
+@pytest.mark.parametrize("env", [Guarded, "envoi:rps"])
+def test_a_module_of_the_user_that_does_not_fit_is_named_before_the_training(env):
+    with pytest.raises(envoi.EnvoiError, match="Fitting: does not take observation"):
+        configure(PPOConfig().rl_module(rl_module_spec=RLModuleSpec(module_class=Fitting)), env)

@@ -1,16 +1,10 @@
 """Each part of Ray that envoi relies on although Ray does not document it: where a new Ray moves one, this says so."""
 
 import inspect
-import sys
 from importlib import import_module
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
-pytest.importorskip("ray")
-sys.path.insert(0, str(Path(__file__).parent))
-
 from ray_internals import ATTRIBUTES, CHECKPOINT, METHODS, TEXTS, find, has_attribute, users, uses, uses_in
 
 NAMED = [(owner, name) for owner, name, *_ in METHODS] + [

@@ -4,18 +4,30 @@ import csv
 import json
 import pickle
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 
 import envoi
-from envoi.integrations.rllib import Settings
+from envoi.integrations.rllib import RunFolder, Settings, configure, load_policy
 from envoi.integrations.rllib.multi_agent.grouping import group_agents
-from envoi.integrations.rllib.multi_agent.league import LEARNER, SLOTS, SelfPlayMapping, opponents
+from envoi.integrations.rllib.multi_agent.joint_policy import JointPolicy
+from envoi.integrations.rllib.multi_agent.league import (
+    AGENT_RETURNS,
+    LEARNER,
+    POLICY_RETURNS,
+    SLOTS,
+    SelfPlayMapping,
+    opponents,
+)
 
 SMALL, LARGE = spaces.Box(-1, 1, (2,), np.float32), spaces.Box(-1, 1, (3,), np.float32)
 TWO, THREE = spaces.Discrete(2), spaces.Discrete(3)
@@ -94,9 +106,6 @@ def test_policies_that_cannot_be_are_refused_by_name(policies, agents, message):
     ],
 )
 def test_policies_fit_envs_of_equal_shapes_and_counts(has, wants, expected):
-    pytest.importorskip("ray")
-    from envoi.integrations.rllib.multi_agent.joint_policy import JointPolicy
-
     policy = SimpleNamespace(
         grouping=SimpleNamespace(agents=("a",)), observation_spaces={"a": wants}, action_spaces={"a": TWO}
     )
@@ -139,14 +148,9 @@ def test_self_play_seats_the_learner_on_both_sides_and_keeps_the_seats_of_an_epi
 @pytest.fixture
 def runner():
     """Makes RLlib's own runner of several agents for a config of `configure`, without a Ray."""
-    gymnasium = pytest.importorskip("gymnasium")
     made = []
 
     def make(env, **arguments):
-        from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
-
-        from envoi.integrations.rllib import configure
-
         gymnasium.registry.pop("rllib-multi-agent-env-v0", None)
         config = configure(env, num_envs=3, seed=1, **arguments)
         made.append(MultiAgentEnvRunner(config=config, worker_index=0))
@@ -164,8 +168,6 @@ def runner():
 def test_returns_of_agents_and_policies_are_those_of_whole_episodes_wherever_they_are_cut(
     runner, env, policies, zero_sum
 ):
-    from envoi.integrations.rllib.multi_agent.league import AGENT_RETURNS, POLICY_RETURNS
-
     sampling = runner(f"envoi:{env}", policies=policies)
     for count in (7, 5, 3, 1, 1, 2, 9, 61, 200):
         for chunk in sampling.sample(num_timesteps=count):
@@ -193,8 +195,6 @@ def test_returns_of_agents_and_policies_are_those_of_whole_episodes_wherever_the
 
 @pytest.mark.deep
 def test_job_of_several_agents_records_evaluates_and_loads_each_policy(ray_session, cli, tmp_path):
-    from envoi.integrations.rllib import RunFolder, load_policy
-
     out = tmp_path / "run"
     code, text, err = cli("train", "envoi:pursuit", "--stop-steps", 2000, "--out", out)
     assert (code, err) == (0, "")
@@ -234,8 +234,6 @@ def test_job_of_several_agents_records_evaluates_and_loads_each_policy(ray_sessi
 
 
 def test_the_code_of_the_page_configures(tmp_path):
-    from pathlib import Path
-
     page = (Path(__file__).parents[2] / "docs" / "several_agents.md").read_text()
     code, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names = {}
@@ -246,10 +244,6 @@ def test_the_code_of_the_page_configures(tmp_path):
 
 
 def test_policies_that_the_user_has_set_stay():
-    from ray.rllib.algorithms.ppo import PPOConfig
-
-    from envoi.integrations.rllib import configure
-
     own = PPOConfig().multi_agent(policies={"mine"}, policy_mapping_fn=lambda agent, *_, **__: "mine")
     assert set(configure(own, "envoi:nim").policies) == {"mine"}
     with pytest.raises(envoi.EnvoiError, match=r"the config has policies of its own, mine, so that policies='shared'"):
@@ -257,8 +251,6 @@ def test_policies_that_the_user_has_set_stay():
 
 
 def test_replay_buffer_of_several_agents_keeps_its_settings():
-    from envoi.integrations.rllib import configure
-
     buffer = configure(
         "envoi:nim", algo="DQN", training={"replay_buffer_config": {"capacity": 77}}
     ).replay_buffer_config
@@ -277,12 +269,10 @@ def test_replay_buffer_of_several_agents_keeps_its_settings():
         ("envoi:nim", "APPO", "self-play"),
         ("pettingzoo:classic/connect_four_v3", "PPO", "shared"),
         ("pettingzoo:classic/tictactoe_v3", "PPO", "self-play"),
-        ("python:crowds:spread", "PPO", None),
+        ("python:crowd:spread", "PPO", None),
     ],
 )
 def test_algorithms_train_several_agents(ray_session, cli, tmp_path, env, algo, policies):
-    from envoi.integrations.rllib import RunFolder
-
     way = () if policies is None else ("--policies", policies)
     code, _, err = cli("train", env, "--algo", algo, *way, "--stop-steps", 2500, "--out", tmp_path / "run")
     assert code == 0, err  # which has RLlib's greetings, once a process

@@ -129,7 +129,7 @@ def test_job_out_of_time_at_once_names_the_command(cli, tmp_path):
 
 
 def test_job_out_of_time_after_an_iteration_succeeds(cli, tmp_path, monkeypatch):
-    from envoi.integrations.rllib.recorder import Recorder
+    from envoi.integrations.rllib.tuning import Recorder
 
     # Time runs out as soon as there is a result to save, on a machine of any speed.
     monkeypatch.setattr(Recorder, "_ending", property(lambda self: bool(self._running)))
