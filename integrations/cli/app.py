@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib.metadata import version
 from shutil import get_terminal_size
-from textwrap import fill
+from textwrap import fill, indent
 from typing import Annotated, Any, cast
 
 import typer
@@ -50,20 +50,10 @@ class _Help:
 
 def _write_below(formatter: Any, rows: Iterable[tuple[str, str]], **_: Any) -> None:
     """Writes names, each with its text on the lines below it, where click's columns would break words."""
-    indent = " " * (formatter.current_indent + 4)
+    margin = " " * formatter.current_indent
     for name, text in rows:
-        formatter.write(f"{indent[4:]}{name}\n")
-        formatter.write(
-            fill(
-                text,
-                formatter.width,
-                initial_indent=indent,
-                subsequent_indent=indent,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-            + "\n"
-        )
+        words = fill(text, formatter.width - len(margin) - 4, break_long_words=False, break_on_hyphens=False)
+        formatter.write(f"{margin}{name}\n{indent(words, margin + '    ')}\n")
 
 
 class Command(_Help, TyperCommand):
@@ -118,9 +108,9 @@ def _usage_error() -> type[Exception]:
 
 def _usage_message(error: Any) -> str:
     """Returns the message of a usage error; of an unknown option with the nearest of the command's."""
-    context = getattr(error, "ctx", None)
+    message, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
     if context is None:
-        return error.format_message().rstrip(".")
+        return message
     help_hint = f"(see `{context.command_path} --help`)"
     unknown = getattr(error, "option_name", None)
     if unknown is not None and type(error).__name__ == "NoSuchOption":
@@ -131,7 +121,7 @@ def _usage_message(error: Any) -> str:
     if isinstance(error, typer.BadParameter) and error.param is not None and error.message:
         name = next((name for name in error.param.opts if name.startswith("--")), error.param.name)
         return f"{name}: {error.message.rstrip('.')} {help_hint}"
-    return f"{error.format_message().rstrip('.')} {help_hint}"
+    return f"{message} {help_hint}"
 
 
 def command(name: str, **settings: Any) -> Any:

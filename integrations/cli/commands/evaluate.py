@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,7 +15,7 @@ from ..console import print_json, terminal_console
 from ..option_types import Debug, Json, env_names, flag, one_of, whole
 
 if TYPE_CHECKING:
-    from ...evaluation import Episode, Evaluation, Form
+    from ...evaluation import Evaluation
 
 FORMS = ("core", "gymnasium", "both")
 
@@ -60,17 +60,13 @@ def _evaluate(
     with terminal_console() as console:
         with redirected(run.log):
             from ...evaluation import evaluate, evaluation_file
-        forms = cast("tuple[Form, ...]", ("gymnasium", "core") if form == "both" else (form,))
+        forms: Any = ("gymnasium", "core") if form == "both" else (form,)
         shown = range(episodes * len(forms))
         ticks = iter(track(shown, "episodes", console=console, transient=True, disable=not console.is_terminal))
         next(ticks, None)
-
-        def tick(_: Episode) -> None:
-            next(ticks, None)
-
-        asked = {"env": env, "episodes": episodes, "seed": seed, "explore": explore, "max_steps": max_steps}
+        asked: Any = {"env": env, "episodes": episodes, "seed": seed, "explore": explore, "max_steps": max_steps}
         with redirected(run.log):
-            evaluation = evaluate(folder, **asked, forms=forms, observe=tick)  # pyright: ignore[reportArgumentType]
+            evaluation = evaluate(folder, **asked, forms=forms, observe=lambda _: next(ticks, None))
         if json:
             print_json(json_module.loads(evaluation_file(run, env).read_text(encoding="utf-8")))
             return

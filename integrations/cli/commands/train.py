@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -270,10 +271,9 @@ def _run(job: Job) -> int:
     """Runs a job with live progress, and prints its result."""
     folder = job.folder
     with terminal_console() as console:
-        display = _Display(console, job)
         try:
-            with display:
-                outcome = job.run(observe=display.observe, quiet=True)
+            with _progress(console, job) as observe:
+                outcome = job.run(observe=observe, quiet=True)
         except KeyboardInterrupt:
             held = "the last checkpoint is kept; " if folder.checkpoint.exists() else ""
             console.print(f"[bold]interrupted[/bold]; {held}{_resume_hint(folder)}")
@@ -290,25 +290,18 @@ def _resume_hint(folder: RunFolder) -> str:
     return f"continue with: envoi train --resume --out {escape(str(folder.path))}"
 
 
-def _more_time_hint(outcome: Outcome) -> str:
-    settings = outcome.settings
-    minutes = settings.stop_minutes or 0.0
-    goals = {"--stop-return": settings.stop_return, "--stop-steps": settings.stop_steps}
-    goals["--stop-minutes"] = max(5, 2 * minutes)  # a stop that is given replaces all earlier ones
-    options = "".join(f" {name} {goal!r}" for name, goal in goals.items() if goal is not None)
-    return (
-        f"{minutes:g} min passed before the first iteration ended, so nothing was learned; "
-        f"{_resume_hint(outcome.folder)}{options}"
-    )
-
-
 def _conclusion(outcome: Outcome) -> str:
     """Returns the last line: the result, the output folder, and how to continue."""
     folder, path = outcome.folder, escape(str(outcome.folder.path))
     if outcome.best is None and outcome.interrupted:
         return f"nothing was learned yet; {_resume_hint(folder)}"
     if outcome.best is None:
-        return f"[bold]out of time[/bold]: {_more_time_hint(outcome)}"
+        settings, minutes = outcome.settings, outcome.settings.stop_minutes or 0.0
+        goals = {"--stop-return": settings.stop_return, "--stop-steps": settings.stop_steps}
+        goals["--stop-minutes"] = max(5, 2 * minutes)  # a stop that is given replaces all earlier ones
+        options = "".join(f" {name} {goal!r}" for name, goal in goals.items() if goal is not None)
+        why = f"{minutes:g} min passed before the first iteration ended, so nothing was learned"
+        return f"[bold]out of time[/bold]: {why}; {_resume_hint(folder)}{options}"
     state = outcome.states[outcome.best]
     if not outcome.learned and not outcome.interrupted:
         return (
@@ -339,51 +332,44 @@ def _duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-class _Display:
-    """Shows the last progress: in one line that changes on a terminal, in a line every few seconds elsewhere."""
+@contextmanager
+def _progress(console: Console, job: Job) -> Iterator[Callable[[Report], None]]:
+    """Provides a function that shows an iteration: in one line that changes, or without a terminal in further lines."""
+    settings, before = job.settings, sum(state.env_steps for state in job.states.values())
+    began, last_line, text, spinner = time.monotonic(), -math.inf, "starting Ray …", Spinner("dots")
 
-    def __init__(self, console: Console, job: Job) -> None:
-        self._console, self._folder, self._settings, self._notes = console, job.folder, job.settings, job.notes
-        self._before = sum(state.env_steps for state in job.states.values())
-        self._began = time.monotonic()
-        self._last_line = float("-inf")
-        self._text = "starting Ray …"
-        self._spinner = Spinner("dots")
-        # Without redirection: rich would print to the terminal the output that `redirected` has sent to the log.
-        self._live = Live(get_renderable=self._render, console=console, redirect_stdout=False, redirect_stderr=False)
-
-    def __enter__(self) -> None:
-        self._console.print(
-            f"[bold]{self._settings.algo}[/bold] on [bold]{escape(self._settings.env)}[/bold] "
-            f"until {self._settings.goal}, into {escape(str(self._folder.path))}"
-            + (f", continuing from {self._before:,} env steps" if self._before else "")
-        )
-        for note in self._notes:
-            self._console.print(f"{_NOTE} {escape(note)}")
-        if self._console.is_terminal:
-            self._live.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
-    def observe(self, report: Report) -> None:
-        """Shows an iteration of a trial; without a terminal only if a line of progress is due."""
-        which = f"trial {report.trial.index}: " if len(self._settings.trials) > 1 else ""
-        self._text = (
+    def observe(report: Report) -> None:
+        nonlocal last_line, text
+        which = f"trial {report.trial.index}: " if len(settings.trials) > 1 else ""
+        text = (
             f"{which}return {_number(report.state.return_mean)}, best {_number(report.state.best)}, "
             f"{report.state.env_steps:,} env steps, {report.steps_per_second:,.0f}/s"
         )
         now = time.monotonic()
-        pause = max(PLAIN_SECONDS, (now - self._began) / 20)
-        due = now - self._last_line >= pause or report.state.reached is not None
-        if due and not self._console.is_terminal:
-            self._last_line = now
-            self._console.print(f"{self._text}, {_duration(now - self._began)}")
+        due = now - last_line >= max(PLAIN_SECONDS, (now - began) / 20) or report.state.reached is not None
+        if due and not console.is_terminal:
+            last_line = now
+            console.print(f"{text}, {_duration(now - began)}")
 
-    def _render(self) -> Spinner:
-        elapsed = _duration(time.monotonic() - self._began)
-        self._spinner.update(text=Text(f"{self._text} {elapsed}   Ctrl-C saves and stops"))
-        return self._spinner
+    def render() -> Spinner:
+        spinner.update(text=Text(f"{text} {_duration(time.monotonic() - began)}   Ctrl-C saves and stops"))
+        return spinner
+
+    console.print(
+        f"[bold]{settings.algo}[/bold] on [bold]{escape(settings.env)}[/bold] "
+        f"until {settings.goal}, into {escape(str(job.folder.path))}"
+        + (f", continuing from {before:,} env steps" if before else "")
+    )
+    for note in job.notes:
+        console.print(f"{_NOTE} {escape(note)}")
+    # Without redirection: rich would print to the terminal the output that `redirected` has sent to the log.
+    live = Live(get_renderable=render, console=console, redirect_stdout=False, redirect_stderr=False)
+    if console.is_terminal:
+        live.start()
+    try:
+        yield observe
+    finally:
+        live.stop()
 
 
 def _number(value: float | None) -> str:
