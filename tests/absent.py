@@ -24,12 +24,7 @@ def absent(error: BaseException | None) -> str | None:
 
 
 def optional(module: str, name: str) -> Any:
-    """Returns an object of a module; where its framework is absent, a stand-in that skips the test which calls it.
-
-    Args:
-        module: The full name of the module.
-        name: The name of the object in it.
-    """
+    """Returns an object of a module; where its framework is absent, a stand-in that skips the test which calls it."""
     try:
         return getattr(import_module(module), name)
     except ImportError as error:

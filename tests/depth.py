@@ -34,14 +34,10 @@ def deep() -> bool:
 
 
 def examples(count: int, least: int = 20, **others: Any) -> settings:
-    """Returns the settings of a property that needs `count` examples at full depth.
+    """Returns the settings of a property that needs `count` examples in the profiles `full` and `search`.
 
-    In the quick profile it gets a tenth of them, but at least `least` (or all, if it needs fewer) and at most 100.
-
-    Args:
-        count: The examples of the profiles `full` and `search`.
-        least: The fewest examples of the quick profile; below 20 for those that each take most of a second.
-        **others: Further settings, the same in both profiles.
+    In the quick profile it gets a tenth of them, but at least `least` (or all, if it needs fewer) and at most 100. Give
+    less than 20 where an example takes most of a second.
     """
     if not deep():
         count = min(count, max(least, count // 10), 100)

@@ -43,13 +43,7 @@ def tally(n, start=1):
 
 
 class Expressions:
-    """Random expressions of numbers.
-
-    Args:
-        random: The source of randomness.
-        names: Expressions by type: `"float"`, `"int"` and `"bool"`.
-        noisy: If True, random numbers are among them.
-    """
+    """Random expressions of numbers, from `names` by their type; if `noisy`, random numbers are among them."""
 
     def __init__(self, random, names, noisy=True):
         self.random, self.names, self.noisy = random, names, noisy
@@ -147,11 +141,7 @@ class Expressions:
 
 
 def scalar_model(random):
-    """Returns the source of a module with a scalar model `Made`.
-
-    Args:
-        random: The source of randomness.
-    """
+    """Returns the source of a module with a scalar model `Made`."""
     pick = random.choice
     fields = [(f"x{k}", "float") for k in range(random.randint(1, 4))]
     fields += [(f"n{k}", "int") for k in range(random.randint(0, 3))] + [("b", "bool")] * random.randint(0, 1)
@@ -160,11 +150,8 @@ def scalar_model(random):
     at = {name: f"state.{name}" if shape == "named" else f"state[{k}]" for k, (name, _) in enumerate(fields)}
 
     def names(local):
-        found = {
-            kind: [local.get(name, at[name]) for name, its in fields if its == kind]
-            for kind in ("float", "int", "bool")
-        }
-        return found
+        kinds = ("float", "int", "bool")
+        return {kind: [local.get(name, at[name]) for name, its in fields if its == kind] for kind in kinds}
 
     def final(kind, expressions, depth=4):
         text = expressions.any(kind, depth)
@@ -223,8 +210,7 @@ def scalar_model(random):
     begun[0] = f"{begun[0]} * context['wind']"
     begun += ["np.zeros(3, np.int64)"] if grid else []
     begun_state = f"State({', '.join(begun)})" if shape == "named" else f"({', '.join(begun)},)"
-    kinds = {"float": "float", "int": "int", "bool": "bool"}
-    declared = [f"    {name}: {kinds[kind]}" for name, kind in fields] + (["    grid: object"] if grid else [])
+    declared = [f"    {name}: {kind}" for name, kind in fields] + (["    grid: object"] if grid else [])
     discount = f"\n    def discount(self, state):\n        return abs(math.sin({quiet.any('float', 2)}))\n"
     return "\n".join(
         [
@@ -258,11 +244,7 @@ def scalar_model(random):
 
 
 def batch_model(random):
-    """Returns the source of a module with a `BatchModel` `Made`.
-
-    Args:
-        random: The source of randomness.
-    """
+    """Returns the source of a module with a `BatchModel` `Made`."""
     dtypes = random.sample(["float64", "float32", "int64", "uint8", "int16", "bool"], random.randint(2, 5))
     names = [f"s{k}" for k in range(len(dtypes))]
     pick = random.choice

@@ -112,42 +112,46 @@ def test_a_script_writes_a_file_that_the_summary_reads(tmp_path):
     assert document["machine"].keys() == {"cpu", "cores", "system", "machine"}
 
 
-def test_wrong_arguments_are_refused(tmp_path):
-    for name, arguments, message in [
-        ("run", ["batchs"], "no such benchmark; expected some of"),
-        ("wrappers", ["--rounds", "1"], "expected at least 2"),
-        ("summary", [str(tmp_path)], "no benchmark has written there"),
-    ]:
-        done = script(name, *arguments)
-        assert done.returncode == 2
-        assert message in done.stderr
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("run", "batchs"), "no such benchmark; expected some of"),
+        (("wrappers", "--rounds", "1"), "expected at least 2"),
+        (("summary", "."), "no benchmark has written there"),
+    ],
+)
+def test_wrong_arguments_are_refused(tmp_path, monkeypatch, command, message):
+    monkeypatch.chdir(tmp_path)
+    done = script(*command)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+RUN = {
+    "date": "2026-01-02", "machine": {"cpu": "a", "cores": 2}, "versions": {"numpy": "2", "ray": "2"}, "clock": "c",
+    "rounds": 3, "seconds": 1.0, "missing": {}, "rows": [],
+}  # fmt: skip
+LATER = RUN | {"date": "2026-01-03", "versions": {"numpy": "1"}, "seconds": 2.0}
 
 
 def test_files_of_other_versions_keep_them():
-    one = {"date": "2026-01-02", "machine": {"cpu": "a"}, "versions": {"numpy": "2", "ray": "2"}, "clock": "c"}
-    one |= {"rounds": 3, "seconds": 1.0, "missing": {}, "rows": []}
-    other = one | {"date": "2026-01-03", "versions": {"numpy": "1"}, "seconds": 2.0}
-    document = summary.merged({"one": one, "other": other})
-    assert document["versions"] == one["versions"]
+    document = summary.merged({"one": RUN, "other": LATER})
+    assert document["versions"] == RUN["versions"]
     assert "versions" not in document["benchmarks"]["one"]
     assert document["benchmarks"]["other"]["versions"] == {"numpy": "1"}
     assert document["date"] == "2026-01-03"
     assert document["seconds"] == 3.0
-    assert summary.separate(document) == {"one": one, "other": other}
+    assert summary.separate(document) == {"one": RUN, "other": LATER}
 
 
 def test_what_a_run_leaves_out_stays_published(tmp_path):
-    run, published = tmp_path / "run", tmp_path / "published.json"
-    run.mkdir()
-    one = {"date": "2026-01-02", "machine": {"cpu": "a", "cores": 2}, "versions": {"numpy": "1"}, "clock": "c"}
-    one |= {"rounds": 3, "seconds": 1.0, "missing": {}, "rows": []}
-    later = one | {"date": "2026-01-03", "versions": {"numpy": "2"}}
-    for name, contents in (("memory", one), ("loop", later)):
-        for path in run.iterdir():
-            path.unlink()
-        (run / f"{name}.json").write_text(json.dumps(contents))
-        assert script("summary", str(run), "--publish", str(published)).returncode == 0
-    assert summary.separate(json.loads(published.read_text())) == {"memory": one, "loop": later}
+    published = tmp_path / "published.json"
+    for name, contents in (("memory", RUN), ("loop", LATER)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / f"{name}.json").write_text(json.dumps(contents))
+        assert script("summary", str(folder), "--publish", str(published)).returncode == 0
+    assert summary.separate(json.loads(published.read_text())) == {"memory": RUN, "loop": LATER}
 
 
 def test_memory_that_grows_is_found_with_the_line_that_allocates(tmp_path):
@@ -169,6 +173,15 @@ memory.grown("leaks", 20_000, Answers)
     added, line = run.stdout.split(maxsplit=1)
     assert float(added) == pytest.approx(100, abs=10)  # a hundred calls of 200 steps
     assert script.name in line
+
+
+@pytest.mark.deep
+def test_memory_is_flat_over_100000_steps(tmp_path):
+    file = tmp_path / "memory.json"
+    assert script("memory", "--steps", "100000", "--json", str(file)).returncode == 0
+    grown = {row["row"]: row["ours"]["median"] for row in json.loads(file.read_text())["rows"]}
+    assert {"gymnasium", "dm_env", "PettingZoo AEC", "RLlib, several agents", "lanes, compiled", "workers"} <= {*grown}
+    assert {name: added for name, added in grown.items() if added >= 1} == {}
 
 
 # What is published. That the tables are those of the run is in `test_docs.py`, with the other generated tables.
@@ -203,10 +216,9 @@ def test_pictures_show_the_published_run_and_fit_their_cards():
         assert f"figures/{name}" in (DOCS / "performance.md").read_text()
 
 
-def test_the_published_run_has_all_that_the_page_describes_and_no_names_of_machines():
-    assert {"imports", "conversion", "wrappers", "contexts", "batches", "loop", "workers"} <= PUBLISHED[
-        "benchmarks"
-    ].keys()
+def test_the_published_run_names_no_machine():
+    described = {"imports", "conversion", "wrappers", "contexts", "batches", "loop", "workers"}
+    assert described <= PUBLISHED["benchmarks"].keys()
     assert PUBLISHED["machine"].keys() == {"cpu", "cores", "system", "machine"}
     for name, one in PUBLISHED["benchmarks"].items():
         assert one["rows"], name

@@ -6,14 +6,13 @@ import json
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from depth import LONGEST
+from prose import CODE, ROOT, held, python_files, relative
 
 from envoi.adapters import FRAMEWORKS as ROWS
 
-ROOT = Path(__file__).parents[1]
 FOLDERS = {"core": "envoi", "adapters": "envoi.adapters", "integrations": "envoi.integrations"}
 FRAMEWORKS = (
     *(row.package for row in ROWS.values() if row.is_target),
@@ -36,94 +35,65 @@ for name, packages in {
 """The frameworks that a package of the adapters may import; the others import none."""
 
 
-def frameworks_of(path):
-    """Returns what a file of the adapters may import besides envoi and numpy."""
-    return MAY_IMPORT.get(path.relative_to(ROOT / "adapters").parts[0], set())
-
-
-def files(*folders):
-    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
-
-
 def imports(path):
-    """Each absolute import of a file as (module, line), and the relative ones as (level, module, line)."""
-    absolute, relative = [], []
+    """Each absolute import of a file, and the level of each relative one."""
+    absolute, levels = [], []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            absolute += [(alias.name, node.lineno) for alias in node.names]
+            absolute += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level:
-            relative.append((node.level, node.module, node.lineno))
+            levels.append(node.level)
         elif isinstance(node, ast.ImportFrom):
-            absolute.append((node.module, node.lineno))
             # `from envoi import adapters` imports `envoi.adapters`.
-            absolute += [(f"{node.module}.{alias.name}", node.lineno) for alias in node.names if node.module == "envoi"]
-    return absolute, relative
-
-
-def relative_to_root(path):
-    return str(path.relative_to(ROOT))
+            absolute += [node.module, *(f"{node.module}.{one.name}" for one in node.names if node.module == "envoi")]
+    return absolute, levels
 
 
 def outside(path):
     """The imported modules that are neither the standard library's nor envoi's, by their first name."""
-    names = {module.partition(".")[0] for module, _ in imports(path)[0]}
-    return names - set(sys.stdlib_module_names) - {"envoi"}
+    return {module.partition(".")[0] for module in imports(path)[0]} - set(sys.stdlib_module_names) - {"envoi"}
 
 
-every_file = pytest.mark.parametrize("path", files(*FOLDERS), ids=relative_to_root)
-
-
-def test_there_is_something_to_look_at():
-    for folder in FOLDERS:
-        assert files(folder)
-    assert ("numpy", 1) not in imports(ROOT / "core" / "spec" / "arrays.py")[0]
-    assert "numpy" in outside(ROOT / "core" / "spec" / "arrays.py")
-
-
-@pytest.mark.parametrize("path", files("core"), ids=relative_to_root)
-def test_the_core_imports_numpy_and_itself(path):
+def beyond_core(path):
     compilers = {"numba", "llvmlite"} if path.parent.name == "compiling" else set()  # when it compiles, not before
-    assert outside(path) <= {"numpy"} | compilers
-    assert not [module for module, _ in imports(path)[0] if module.partition(".")[0] == "envoi"]
+    absolute = {module for module in imports(path)[0] if module.partition(".")[0] == "envoi"}
+    return outside(path) - {"numpy"} - compilers | absolute
 
 
-@pytest.mark.parametrize("path", files("adapters"), ids=relative_to_root)
-def test_an_adapter_imports_envoi_and_its_own_framework(path):
-    assert outside(path) <= {"numpy"} | frameworks_of(path)
+def beyond_adapters(path):
+    """The imports of a file of the adapters besides envoi, numpy and its own framework."""
+    return outside(path) - {"numpy"} - MAY_IMPORT.get(path.relative_to(ROOT / "adapters").parts[0], set())
 
 
-@every_file
-def test_nothing_imports_integrations_but_they_themselves(path):
-    if path.relative_to(ROOT).parts[0] != "integrations":
-        assert not [module for module, _ in imports(path)[0] if module.startswith("envoi.integrations")]
+def absolute_inside(path):
+    """Absolute imports inside a folder, and relative ones across folders."""
+    folder, *parts = path.relative_to(ROOT).parts
+    package = FOLDERS[folder]
+    absolute, levels = imports(path)
+    inside = [one for one in absolute if f"{one}.".startswith(f"{package}.") and package != "envoi"]
+    return [*inside, *(f"level {level}" for level in levels if level > len(parts))]
 
 
-@every_file
-def test_imports_are_relative_inside_a_folder_and_absolute_across(path):
-    parts = path.relative_to(ROOT).parts
-    package = FOLDERS[parts[0]]
-    absolute, relative = imports(path)
-    own = [
-        (module, line)
-        for module, line in absolute
-        if module and (module == package or module.startswith(f"{package}.")) and package != "envoi"
-    ]
-    assert not own, "inside the folder, import relatively"
-    assert all(level <= len(parts) - 1 for level, _, _ in relative), "across folders, import absolutely"
+def folders_by_name(path):
+    return {module for module in imports(path)[0] if module.partition(".")[0] in FOLDERS}
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("folders", "beyond"),
     [
-        path
-        for path in sorted(ROOT.rglob("*.py"))
-        if not {".venv", "build", "dist", "runs"} & set(path.relative_to(ROOT).parts)
-        and not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+        (["core"], beyond_core),
+        (["adapters"], beyond_adapters),
+        (FOLDERS, absolute_inside),
+        (CODE, folders_by_name),
     ],
-    ids=relative_to_root,
 )
-def test_no_module_imports_a_folder_by_its_name(path):
-    assert not [found for found in imports(path)[0] if found[0].partition(".")[0] in FOLDERS]
+def test_files_import_what_they_may(folders, beyond):
+    held({relative(path): [f" {found}"] for path in python_files(*folders) if (found := beyond(path))})
+
+
+def test_imports_outside_are_found():
+    assert outside(ROOT / "core" / "spec" / "arrays.py") == {"numpy"}
+    assert beyond_core(ROOT / "adapters" / "gymnasium" / "form.py") > {"gymnasium"}
 
 
 def modules_after(code):
@@ -223,7 +193,7 @@ def test_batch_is_the_function_whatever_is_imported_first():
 def test_each_module_of_the_core_can_be_imported_first():
     names = [
         ".".join(("envoi", *path.relative_to(ROOT / "core").with_suffix("").parts)).removesuffix(".__init__")
-        for path in files("core")
+        for path in python_files("core")
     ]
     run_alone(f"""
 import importlib, numpy, sys

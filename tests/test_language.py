@@ -17,20 +17,6 @@ PICTURES = re.compile(
     r"pixel\w*|canvas\w*|table\w*|rgb_array)\b",
     re.IGNORECASE,
 )
-PHRASES = (
-    "what a form steps an environment by",
-    "unless a subclass of who defines that",
-    "before lanes begin anew",
-    "what infos say of",
-    "then `begin` and `remember` are given none for what is",
-    "sets of values that only",
-    "what each agent saw last",
-    "few ask, so quiet steps leave it to who does",
-    "the counts of what nobody holds",
-    "in which lanes nothing that follows counts",
-    "expected none, for a",
-)
-"""Sentences, once there, that had to be read twice."""
 
 
 def offences(passage):
@@ -40,14 +26,12 @@ def offences(passage):
     if passage.kind == "docstring" and (first := FIRST_WORDS.match(text)):
         found.append(f"a docstring that begins with {first[0]!r}")
     sentences = re.split(r"(?<=[.;:|])\s", text)
-    found += [
+    return found + [
         f"{match[0]!r} for random numbers"
         for sentence in sentences
         if not PICTURES.search(sentence)
         for match in DRAWS.finditer(sentence)
     ]
-    whole = re.sub(r"\s+", " ", passage.text).lower()
-    return found + [f"{phrase!r}" for phrase in PHRASES if phrase in whole]
 
 
 def offences_by_file():
@@ -69,37 +53,27 @@ def test_language_is_plain():
 
 
 @pytest.mark.parametrize(
-    "code",
+    ("code", "is_offence"),
     [
-        '"""What a step gives."""',
-        '"""Nobody asks."""',
-        "x = 1  # begins anew",
-        "# a long comment that\n# goes\n# on",
-        'raise ValueError(f"{x}: was told nothing")',
-        'message = "of ours, " + "and more"',
-        "def test_a_strangers_wrapper(): ...",
-        '"""Draws a random number."""',
-        'x = 1\n"""The counts of what nobody holds."""',
+        ('"""What a step gives."""', True),
+        ('"""Nobody asks."""', True),
+        ("x = 1  # begins anew", True),
+        ("# a long comment that\n# goes\n# on", True),
+        ('raise ValueError(f"{x}: was told nothing")', True),
+        ('message = "of ours, " + "and more"', True),
+        ("def test_a_strangers_wrapper(): ...", True),
+        ('"""Draws a random number."""', True),
+        ('"""Returns what a step gives; known beforehand."""', False),
+        ('"""Draws a picture of the state."""', False),
+        ("nobody = 1", False),
+        ("goes, on = 1, 2", False),
+        ('"""Calls `nobody`."""', False),
+        ('if word == "told": ...', False),
+        ("x = 1  # goes\ny = 2\n# on", False),
     ],
 )
-def test_offences_are_found(code):
-    assert any(offences(passage) for passage in passages_of_python(code))
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        '"""Returns what a step gives; known beforehand."""',
-        '"""Draws a picture of the state."""',
-        "nobody = 1",
-        "goes, on = 1, 2",
-        '"""Calls `nobody`."""',
-        'if word == "told": ...',
-        "x = 1  # goes\ny = 2\n# on",
-    ],
-)
-def test_plain_language_is_no_offence(code):
-    assert not any(offences(passage) for passage in passages_of_python(code))
+def test_offences_are_found(code, is_offence):
+    assert any(offences(passage) for passage in passages_of_python(code)) is is_offence
 
 
 def test_offences_are_found_in_pages():
