@@ -127,7 +127,7 @@ class Crowd(envoi.MultiModel):
     metadata = {"render_fps": 7, "deep": {"list": [1]}, "name": "crowd_v0"}
 
     def __init__(self):
-        self.contexts, self.acted, self.closed, self.looks = [], [], 0, []
+        self.contexts, self.acted, self.closed = [], [], 0
 
     def initial(self, rng, context):
         self.contexts.append(dict(context))
@@ -143,7 +143,6 @@ class Crowd(envoi.MultiModel):
         return np.array([state[0] + 1, *state[1:6], rng.random()])
 
     def observe(self, state, agent, rng):
-        self.looks.append((int(state[0]), agent))
         if agent == ZOE:
             return {"z": np.array([state[6], rng.random()]), "a": np.int64(5 + state[0] % 3)}
         if agent == ADAM:

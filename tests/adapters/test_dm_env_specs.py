@@ -3,7 +3,6 @@
 import copy
 import pickle
 from collections import OrderedDict
-from typing import NamedTuple
 
 import dm_env
 import numpy as np
@@ -12,6 +11,7 @@ import tree
 from depth import examples
 from dm_env import specs
 from dm_sources import Playing, Seeing, Wrapping
+from golden import Pair
 from hypothesis import given
 from hypothesis import strategies as st
 from nested import DTYPES, Single, bounds, integers, names, numeric, plain, shapes, trees
@@ -23,22 +23,7 @@ from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, 
 from envoi.adapters import from_dm_env, losses, to_dm_env, to_gymnasium
 from envoi.adapters.dm_env import from_spec, to_spec
 from envoi.adapters.dm_env.specs import Strings
-from envoi.adapters.shared.array_specs import (
-    ArrayForm,
-    array_form,
-    decoder,
-    encoder,
-    origin,
-    read_form,
-)
-
-
-class Both(NamedTuple):
-    """A named tuple of two."""
-
-    left: object
-    right: object
-
+from envoi.adapters.shared.array_specs import ArrayForm, decoder, encoder, origin
 
 strings = st.builds(Strings, shapes, st.sampled_from([str, bytes]), names)
 core_specs = trees(st.one_of(plain, plain, strings))
@@ -179,7 +164,7 @@ def test_copies_and_pickles_of_a_spec_remember_what_it_was_made_from(how):
 
 
 def test_the_specs_of_a_form_are_dm_envs_own_to_dm_tree_and_to_equality():
-    form = to_dm_env(Shaped({"z": Discrete(2), "a": Both(Array((2,)), Single(MultiBinary(2)))}, Discrete(2)))
+    form = to_dm_env(Shaped({"z": Discrete(2), "a": Pair(Array((2,)), Single(MultiBinary(2)))}, Discrete(2)))
     made = form.observation_spec()
     assert form.observation_spec() is made
     assert list(made) == ["z", "a"]
@@ -242,23 +227,6 @@ def test_an_imported_array_of_strings_is_copied_checked_and_refused_by_gymnasium
     scalar = from_spec(specs.StringArray((), bytes))
     assert scalar.zeros() == b""
     assert scalar.contains(scalar.sample(np.random.default_rng(0)))
-
-
-# The shared part.
-
-
-def test_an_array_form_read_back_has_no_bounds_that_are_infinite_on_both_sides():
-    free = Array((2,), "int8", name="a")
-    form = array_form(free, "spec", "x")
-    assert read_form(form) == free
-    full = ArrayForm((2,), np.dtype("int8"), *form.bounds, "a")
-    assert read_form(full) == Array((2,), "int8", -128, 127, "a")
-    infinite = ArrayForm((2,), np.dtype("float32"), np.full(2, -np.inf, "f"), np.full(2, np.inf, "f"), None)
-    assert read_form(infinite) == Array((2,))
-    half = ArrayForm((2,), np.dtype("float32"), np.zeros(2, "f"), np.full(2, np.inf, "f"), None)
-    assert read_form(half) == Array((2,), low=0, high=np.inf)
-    with pytest.raises(LossyConversion):
-        read_form(ArrayForm((), np.dtype(object), None, None, None))
 
 
 def test_dm_envs_default_reward_and_discount_are_the_cores():

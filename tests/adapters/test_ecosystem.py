@@ -526,29 +526,3 @@ def test_no_suite_is_left_out_of_the_matrix():
     known = {(str(source), suite) for source in SOURCES for suites in SUITES.values() for suite in suites}
     assert known >= NOT_TAKEN.keys()
     assert {str(source) for source in SOURCES} >= set().union(*REFUSED.values())
-
-
-# Those who use the forms.
-
-
-@pytest.mark.filterwarnings("ignore:.*Casting:UserWarning")
-@pytest.mark.parametrize("name", ["gymnasium:Pendulum-v1", "envoi:pendulum"])
-def test_a_loop_like_cleanrls_with_gymnasiums_vector_wrappers(name):
-    wrappers = gymnasium.wrappers.vector
-    envs = to_gymnasium_vector(lambda: TimeLimit(load(name), 20), 4)
-    envs = wrappers.NormalizeObservation(wrappers.ClipAction(wrappers.RecordEpisodeStatistics(envs)))
-    envs = wrappers.NormalizeReward(wrappers.TransformObservation(envs, lambda seen: np.clip(seen, -10, 10)))
-    rng, lengths, returns = np.random.default_rng(0), [], []
-    observations, _ = envs.reset(seed=1)
-    storage = np.zeros((63, *envs.observation_space.shape), np.float32)
-    for step in range(63):
-        storage[step] = observations
-        observations, rewards, terminated, _, infos = envs.step(rng.normal(scale=3, size=(4, 1)))
-        assert rewards.shape == terminated.shape == (4,)
-        if "episode" in infos:
-            lengths += infos["episode"]["l"][infos["_episode"]].tolist()
-            returns += infos["episode"]["r"][infos["_episode"]].tolist()
-    assert lengths == [20] * 12
-    assert max(returns) < 0
-    assert np.isfinite(storage).all()
-    envs.close()

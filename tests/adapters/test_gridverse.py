@@ -112,23 +112,12 @@ def test_another_rewarder_sees_represented_states():
 
 
 def test_without_an_observation_representation_it_is_refused():
-    with pytest.raises(
-        envoi.LossyConversion, match=r"observation: .* \(representation not available\); give the outer"
-    ):
+    missing = r"observation: .* \(representation not available\); give the outer"
+    with pytest.raises(envoi.LossyConversion, match=missing):
         from_gridverse(gridverse_like.make(observation=False))
 
 
-def test_without_a_state_representation_asking_for_the_state_is_an_error():
-    env = from_gridverse(gridverse_like.make(state=False))
-    assert env.state_spec is None
-    env.reset(seed=0)
-    with pytest.raises(
-        envoi.NotRepresented, match=r"state: representation not available; .*\.source\.inner_env\.state"
-    ):
-        env.state  # noqa: B018
-
-
-def test_without_a_state_representation_other_rewarders_see_the_objects():
+def test_without_a_state_representation_rewarders_see_the_objects():
     env, seen = from_gridverse(gridverse_like.make(state=False)), []
 
     def rewarder(state, action, next_state):
@@ -137,6 +126,10 @@ def test_without_a_state_representation_other_rewarders_see_the_objects():
 
     env.rewarder = rewarder
     env.reset(seed=0)
+    assert env.state_spec is None
+    missing = r"state: representation not available; .*\.source\.inner_env\.state"
+    with pytest.raises(envoi.NotRepresented, match=missing):
+        env.state  # noqa: B018
     assert env.step(2).reward == env.source.inner_env.state.place
     before, after = copy.deepcopy(seen[0])
     env.step(0)

@@ -10,35 +10,12 @@ import pytest
 from pettingzoo import ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
 from pettingzoo.utils.wrappers import BaseParallelWrapper, OrderEnforcingWrapper
-from scripted_games import (
-    AGENTS,
-    PLAY,
-    AECSource,
-    ParallelSource,
-    Scene,
-    ScriptedGame,
-    TurnGame,
-    mask,
-    played,
-)
+from scripted_games import AGENTS, PLAY, AECSource, ParallelSource, Scene, ScriptedGame, TurnGame, mask, played
 from traces import exact
 
 import envoi
-from envoi import (
-    EpisodeError,
-    LossyConversion,
-    MissingBackend,
-    SnapshotUnsupported,
-    SpecError,
-    UnknownName,
-)
-from envoi.adapters import (
-    from_pettingzoo,
-    from_pettingzoo_aec,
-    load,
-    to_pettingzoo,
-    to_pettingzoo_aec,
-)
+from envoi import EpisodeError, LossyConversion, MissingBackend, SnapshotUnsupported, SpecError, UnknownName
+from envoi.adapters import from_pettingzoo, from_pettingzoo_aec, load, to_pettingzoo, to_pettingzoo_aec
 from envoi.adapters.gymnasium.specs import from_space
 from envoi.adapters.pettingzoo import FromPettingZoo, ToPettingZoo
 from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
@@ -85,14 +62,9 @@ def alone(env, seeds, rng=0, most=200):
             if not env.agents:
                 break
             agents = [agent for agent in order if agent in env.agents]
-            step = env.step({a: space_sample(env.action_space(a), actions) for a in agents})
+            step = env.step({a: envoi.sample(from_space(env.action_space(a)), actions) for a in agents})
             said.append((*plain(order, *step), sorted(env.agents)))
     return said
-
-
-def space_sample(space, rng):
-    """The action that `envoi.sample` returns for the same spec."""
-    return envoi.sample(from_space(space), rng)
 
 
 def plain(order, *parts):

@@ -26,7 +26,7 @@ from traces import exact
 
 import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError
-from envoi.adapters import from_env, from_sb3, load, losses, registry, to_gymnasium, to_gymnasium_vector, to_sb3
+from envoi.adapters import from_env, from_sb3, load, registry, to_gymnasium, to_gymnasium_vector, to_sb3
 from envoi.adapters.sb3 import FromDummyVecEnv, FromSB3, ToSB3
 from envoi.adapters.shared.loss import NarrowingWarning
 
@@ -101,7 +101,7 @@ def native(venv, steps=25, seed=5, options=None):
     return told
 
 
-def core(batch, steps=25, seed=5, mask=True):
+def core(batch, steps=25, seed=5):
     """The values that a core batch returns, reset in the step of each end."""
     told, rng = [exact(batch.reset(seed=seed))], np.random.default_rng(0)
     for _ in range(steps):
@@ -222,11 +222,6 @@ def test_rewards_are_narrowed_and_say_so_once():
         warnings.simplefilter("error")
         venv.reset()
         venv.step(np.zeros((2, 3), int))
-    (loss,) = losses(core, "sb3")
-    assert (loss.path, loss.field, loss.source, loss.refused) == ("reward", "precision", "float64", False)
-    single = envoi.ActionOffset(Scripted(Line()))
-    single.env.reward_spec = Array((), "float32")
-    assert [str(one) for one in losses(single.env, "sb3") if not one.refused] == []
 
 
 def test_a_step_has_two_halves():
@@ -270,12 +265,7 @@ def test_actions_that_stable_baselines3_would_choose_wrongly_are_refused_with_th
         venv.step(np.stack([venv.action_space.sample() for _ in range(2)]))
 
 
-def test_lanes_that_cannot_be_reset_as_they_end_are_refused():
-    class Late(envoi.Lanes):
-        restarts = frozenset({"step"})
-
-    with pytest.raises(LossyConversion, match="lanes: sb3 cannot express its restarts"):
-        to_sb3(Late([Ends(), Ends()]))
+def test_numbers_of_lanes_that_do_not_fit_are_refused():
     with pytest.raises(SpecError, match="expected a batch"):
         ToSB3(Ends())
     with pytest.raises(SpecError, match="n: expected None or 3"):
@@ -356,10 +346,8 @@ def test_pictures_are_of_each_lane():
     assert exact(venv.get_images()) == exact([np.full((4, 5, 3), 1, np.uint8)] * 2)
     assert venv.render().shape == (8, 5, 3)
     assert len(venv.env_method("render", indices=[1])) == 1
-    silent = lanes(Ends, 2)
-    if silent.render_mode is None:
-        with pytest.warns(UserWarning, match="expected the render_mode 'rgb_array', got None"):
-            assert silent.get_images() == [None, None]
+    with pytest.warns(UserWarning, match="expected the render_mode 'rgb_array', got None"):
+        assert lanes(Ends, 2).get_images() == [None, None]
 
 
 def test_values_are_checked_where_it_is_asked_for():
