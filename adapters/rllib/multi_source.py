@@ -52,9 +52,8 @@ class FromRLlibMulti(ImportedMulti):
 
     def _agents(self) -> tuple[Any, ...]:
         native = self.unwrapped
-        declared = getattr(native, "observation_spaces", None) or getattr(
-            getattr(native, "observation_space", None), "spaces", None
-        )
+        nested = getattr(native, "observation_space", None)
+        declared = getattr(native, "observation_spaces", None) or getattr(nested, "spaces", None)
         ids = getattr(native, "_agent_ids", None) or set()
         agents = getattr(native, "possible_agents", None) or getattr(native, "agents", None) or ()
         if isinstance(ids, set) and set(agents) <= ids and ids:

@@ -51,7 +51,9 @@ def is_image(spec: Spec) -> TypeGuard[Array]:
         return spec.dtype == np.uint8 and min(spec.shape) >= MIN_GRAY
     if len(spec.shape) != 3:
         return False
-    return spec.dtype.kind == "u" or (spec.dtype.kind == "f" and (_is_bounded(spec) or is_square_image(spec)))
+    if spec.dtype.kind != "f":
+        return spec.dtype.kind == "u"
+    return is_square_image(spec) or bool(np.isfinite(array_form(spec, "observation", NAME).bounds).all())
 
 
 def is_square_image(spec: Any) -> TypeGuard[Array]:
@@ -59,12 +61,6 @@ def is_square_image(spec: Any) -> TypeGuard[Array]:
     if not isinstance(spec, Array) or len(spec.shape) != 3 or spec.dtype.kind not in "uf":
         return False
     return spec.shape[0] == spec.shape[1] and spec.shape[0] in IMAGE_SIZES
-
-
-def _is_bounded(spec: Array) -> bool:
-    if spec.low is None or spec.high is None:
-        return False
-    return bool(np.isfinite(spec.low).all() and np.isfinite(spec.high).all())
 
 
 def reorder(spec: Array) -> Callable[[NDArray[Any]], NDArray[Any]]:
@@ -150,26 +146,32 @@ def _one_hot(spec: Discrete | MultiDiscrete) -> _Leaf:
     counts, first = np.ravel(spec.n if isinstance(spec, Discrete) else spec.nvec), np.ravel(spec.start)
     size, offsets = int(counts.sum()), np.cumsum(counts) - counts
 
-    def mark(lanes: NDArray[Any], path: str) -> NDArray[np.float32]:
+    def places(lanes: NDArray[Any], path: str) -> NDArray[np.int64]:
+        """Returns the elements of each lane's vector that are 1."""
         index = (lanes.reshape(len(lanes), -1) - first).astype(np.int64)
         if np.count_nonzero((index < 0) | (index >= counts)):  # would mark an element of another integer
             for lane, integers in enumerate(lanes):
                 spec.validate(np.asarray(integers, spec.dtype)[()], path.format(lane))
-        result = np.zeros((len(index), size), np.float32)
-        result[np.arange(len(index))[:, None], offsets + index] = 1
+        return offsets + index
+
+    def mark(value: Any) -> NDArray[np.float32]:
+        lanes = np.asarray(value)
+        result = np.zeros((len(lanes), size), np.float32)
+        result[np.arange(len(lanes))[:, None], places(lanes, "observation of lane {}")] = 1
         return result
 
     def mark_one(value: Any) -> NDArray[np.float32]:
-        if not isinstance(spec, Discrete):
-            return mark(np.asarray(value)[None], "observation")[0]
         result = np.zeros(size, np.float32)
+        if not isinstance(spec, Discrete):
+            result[places(np.asarray(value)[None], "observation")] = 1
+            return result
         index = int(value) - spec.start
         if index < 0:  # numpy would count from the end; beyond the end it raises IndexError itself
             raise SpecError(f"observation: expected {spec.start} … {spec.start + size - 1}, got {value}")
         result[index] = 1
         return result
 
-    return _Leaf(mark_one, lambda value: mark(np.asarray(value), "observation of lane {}"), _unit(size))
+    return _Leaf(mark_one, mark, _unit(size))
 
 
 def observation_leaf(spec: Spec, path: str) -> _Leaf:
