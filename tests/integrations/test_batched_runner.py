@@ -301,7 +301,7 @@ def test_episodes_that_have_not_ended_continue_in_the_next_sample():
 
 
 @pytest.mark.parametrize("asked", [{}, {"force_reset": True}, {"random_actions": True}])
-def test_whole_episodes_begin_anew_after_single_steps(asked):
+def test_whole_episodes_start_again_after_single_steps(asked):
     runner = BatchedEnvRunner(config=config_of(env=partial(Timed, [50]), mode="complete_episodes", num_envs=2))
     runner.sample(num_timesteps=10)
     assert [len(e) for e in runner.sample(**asked)] == [50, 50]

@@ -56,10 +56,10 @@ EVENTS = _CREATED, _START, _STEP, _END = "on_episode_created", "on_episode_start
 
 
 class BatchedSampling(EnvRunner):
-    """What the env runners of one agent and of several have in common: a loop over steps of all lanes.
+    """Samples by a loop over steps of all lanes, for one agent and for several.
 
-    They return the episodes and metrics of RLlib's runners, and call the same callbacks, several times faster. Where
-    something needs the episode of each lane at each step, such as a module with a memory, they are RLlib's runners.
+    It returns the episodes and metrics of RLlib's runners, and calls the same callbacks, several times faster. Where
+    something needs the episode of each lane at each step, such as a module with a memory, it leaves all to RLlib's.
 
     Attributes:
         reason: Why this runner works as RLlib's does; None if it steps all lanes together.

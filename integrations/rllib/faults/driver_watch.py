@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from typing import Any
 
@@ -39,6 +39,7 @@ class DriverWatch:
     Attributes:
         failure: The failure that stops the training; None so far.
         progress: What the results have shown; a warning is logged at the end of the algorithm, or of the process.
+        stopped: Set when the algorithm has stopped.
     """
 
     def __init__(self, algorithm: Any, most_restarts: int) -> None:
@@ -47,7 +48,7 @@ class DriverWatch:
         self._at_end = weakref.finalize(algorithm, self.progress.warn)
         self._env, self._most_restarts = algorithm.config.env, most_restarts
         self._runners = _remote_runners(algorithm)
-        self._stopped = threading.Event()
+        self.stopped = threading.Event()
         for name in ("training_step", "evaluate"):
             setattr(algorithm, name, self._checking(getattr(algorithm, name)))
         algorithm.cleanup = partial(self._cleanup, algorithm.cleanup)
@@ -62,22 +63,12 @@ class DriverWatch:
         found = next(iter(records.left_by(records.FAILURE, self._runners).values()), None)
         self.failure = Failure(**found) if found else self._too_many_restarts()
         if self.failure is not None:
-            for actor in self._runners:
-                self._kill(actor)
+            self._kill(self._runners)
 
     def check(self) -> None:
         """Raises the error of an env that has failed."""
         if self.failure is not None:
             raise self.failure.error()
-
-    @property
-    def is_running(self) -> bool:
-        """False once the algorithm has stopped, or failed."""
-        return not self._stopped.is_set() and self.failure is None
-
-    def wait(self, seconds: float) -> None:
-        """Waits until the algorithm stops, at most for some time."""
-        self._stopped.wait(seconds)
 
     def _too_many_restarts(self) -> Failure | None:
         for actor, times in records.left_by(records.STARTS, self._runners).items():
@@ -113,7 +104,7 @@ class DriverWatch:
         return checked
 
     def _cleanup(self, cleanup: Callable[[], None]) -> None:
-        self._stopped.set()
+        self.stopped.set()
         if self.failure is None:
             self.progress.warn()
         self._at_end.detach()
@@ -126,18 +117,20 @@ class DriverWatch:
 
     def _kill_slow(self) -> None:
         """Ends the env runners in which a step takes long; RLlib would wait for it before it stops."""
-        for actor in records.left_by(records.SLOW, self._runners):
-            self._kill(actor)
+        self._kill(records.left_by(records.SLOW, self._runners))
 
-    def _kill(self, actor: str) -> None:
-        ray.kill(self._runners[actor][1])
+    def _kill(self, actors: Iterable[str]) -> None:
+        for actor in actors:
+            ray.kill(self._runners[actor][1])
 
 
 def _watch(watch: weakref.ref[DriverWatch], algorithm: weakref.ref[Any]) -> None:
     """Polls while the algorithm exists and runs; holds neither of them meanwhile."""
-    while algorithm() is not None and (present := watch()) is not None and present.is_running and ray.is_initialized():
+    while algorithm() is not None and (present := watch()) is not None and ray.is_initialized():
+        if present.stopped.is_set() or present.failure is not None:
+            return
         present.poll()
-        present.wait(PERIOD)
+        present.stopped.wait(PERIOD)
         del present
 
 

@@ -281,28 +281,26 @@ class BatchGuard(EnvGuard):
         super().__init__(name, options, form, file)
         self._num_envs = num_envs
         self._over = np.zeros(num_envs, bool)
-        self._any_over = False
         self._fewest_ended = 0
         self._began = np.zeros(num_envs, int)
         self._ended = np.zeros(num_envs, int)
 
     def reset(self, function: Callable[..., Any], /, **arguments: Any) -> Any:
-        self._over, self._any_over = np.zeros(self._num_envs, bool), False
+        self._over = np.zeros(self._num_envs, bool)
         self._began[:] = 0
         return super().reset(function, **arguments)
 
     def _count(self, result: Any) -> None:
-        if self._any_over:
+        if self._over.any():
             self._began[self._over] = self.steps
             self._ended[self._over] += 1
         self._over = np.logical_or(result[2], result[3])
-        self._any_over = bool(self._over.any())
 
     def _is_edge(self, result: Any) -> bool:
         if self._fewest_ended >= FIRST_EPISODES:
             return False
         self._fewest_ended = int(self._ended.min())
-        return self.steps == 1 or self._any_over or bool(result[2].any() or result[3].any())
+        return self.steps == 1 or bool(self._over.any() or result[2].any() or result[3].any())
 
     def _restarted(self) -> Mapping[str, Any] | None:
         return {"restart": self._over} if self.steps else None

@@ -44,39 +44,30 @@ def check_module(
     name = f"{module_class.__module__}:{module_class.__qualname__}"
     if config is not None:
         _check_apis(name, module_class, config)
-    settings = dict(config.model_config) if config is not None else {}
+    given = vars(model_config) if hasattr(model_config, "__dataclass_fields__") else model_config or {}
     spec = RLModuleSpec(
         module_class=module_class,
         observation_space=observation_space,
         action_space=action_space,
-        model_config={**settings, **_as_dict(model_config)},
+        model_config={**(config.model_config if config is not None else {}), **given},
         catalog_class=catalog_class,
     )
+    seen = [
+        f"{leaf_name(part.path)} of shape {part.space.shape}, {part.space.dtype}" for part in parts(observation_space)
+    ]
+    shown = " and ".join(seen) + (", beside action_mask" if is_masked(observation_space) else "")
+    fault = f"could not be built for {shown} and action {action_space}"
     with torch.random.fork_rng(devices=()), torch.no_grad():  # leaves torch's random numbers as they are
-        _try_module(name, spec, observation_space, action_space)
-
-
-def _try_module(name: str, spec: RLModuleSpec, observation_space: spaces.Space[Any], action_space: Any) -> None:
-    """Builds a module, and lets it choose actions."""
-    try:
-        module: Any = spec.build()
-    except Exception as error:
-        raise envoi.EnvoiError(
-            f"module {name}: could not be built for {_leaves(observation_space)} and action {action_space}: "
-            f"{_shown(error)}"
-        ) from error
-    try:
-        batch = _Batch({Columns.OBS: _observations(observation_space)})
-        if module.is_stateful():
-            states = pytree.tree_map(torch.as_tensor, module.get_initial_state())
-            batch[Columns.STATE_IN] = pytree.tree_map(lambda leaf: torch.stack([leaf] * _LANES), states)
-            batch[Columns.OBS] = pytree.tree_map(lambda leaf: leaf[:, None], batch[Columns.OBS])  # one step in time
-        outputs = module.forward_inference(batch)
-    except _MissingColumn:
-        return
-    except Exception as error:
-        raise envoi.EnvoiError(f"module {name}: does not take {_leaves(observation_space)}: {_shown(error)}") from error
-    _check_outputs(name, module, outputs, action_space)
+        try:
+            module: Any = spec.build()
+            fault = f"does not take {shown}"
+            outputs = module.forward_inference(_batch(module, observation_space))
+        except _MissingColumn:
+            return
+        except Exception as error:
+            line = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise envoi.EnvoiError(f"module {name}: {fault}: {line}") from error
+        _check_outputs(name, module, outputs, action_space)
 
 
 def _check_apis(name: str, module_class: type, config: Any) -> None:
@@ -114,18 +105,20 @@ def _check_outputs(name: str, module: Any, outputs: Any, action_space: Any) -> N
         )
 
 
-def _observations(space: spaces.Space[Any]) -> Any:
+def _batch(module: Any, space: spaces.Space[Any]) -> _Batch:
+    """Returns sampled observations, with all actions legal, and the first state of a module with a memory."""
     batched = batch_space(space, _LANES)
     batched.seed(0)
     sampled = batched.sample()
     if is_masked(space):
         sampled["action_mask"][:] = 1
-
-    def tensor(leaf: Any) -> torch.Tensor:
-        made = torch.as_tensor(leaf)
-        return made.float() if made.is_floating_point() else made
-
-    return pytree.tree_map(tensor, _plain(sampled))
+    observations = pytree.tree_map(torch.as_tensor, _plain(sampled))
+    batch = _Batch({Columns.OBS: pytree.tree_map(lambda x: x.float() if x.is_floating_point() else x, observations)})
+    if module.is_stateful():
+        states = pytree.tree_map(torch.as_tensor, module.get_initial_state())
+        batch[Columns.STATE_IN] = pytree.tree_map(lambda leaf: torch.stack([leaf] * _LANES), states)
+        batch[Columns.OBS] = pytree.tree_map(lambda leaf: leaf[:, None], batch[Columns.OBS])  # one step in time
+    return batch
 
 
 def _plain(value: Any) -> Any:
@@ -133,16 +126,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     return tuple(_plain(inner) for inner in value) if isinstance(value, tuple) else value
-
-
-def _leaves(space: spaces.Space[Any]) -> str:
-    shown = [f"{leaf_name(part.path)} of shape {part.space.shape}, {part.space.dtype}" for part in parts(space)]
-    return " and ".join(shown) + (", beside action_mask" if is_masked(space) else "")
-
-
-def _as_dict(model_config: Any) -> dict[str, Any]:
-    return dict(vars(model_config) if hasattr(model_config, "__dataclass_fields__") else model_config or {})
-
-
-def _shown(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -90,12 +90,9 @@ ALGORITHMS_WITH_MASKS = ("PPO", "APPO", "IMPALA", "DQN", "SAC", "MARWIL", "BC")
 
 
 def _check_mask(observation_space: Any, action_space: Any) -> None:
-    if isinstance(action_space, spaces.Discrete):
-        expected = int(action_space.n)
-    elif isinstance(action_space, spaces.MultiDiscrete):
-        expected = int(action_space.nvec.sum())
-    else:
+    if not isinstance(action_space, (spaces.Discrete, spaces.MultiDiscrete)):
         raise envoi.EnvoiError(f"action_mask: masks are for Discrete and MultiDiscrete actions, got {action_space}")
+    expected = int(action_space.n if isinstance(action_space, spaces.Discrete) else action_space.nvec.sum())
     size = observation_space[MASK].shape
     if size != (expected,):
         raise envoi.EnvoiError(f"action_mask: expected shape ({expected},), one element for each action, got {size}")

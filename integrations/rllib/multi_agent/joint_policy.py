@@ -230,8 +230,7 @@ def play(
         observations, infos = env.reset(seed=seed, options=options)
     trace = hashlib.sha256()
     returns = dict.fromkeys(env.possible_agents, 0.0)
-    rewards: Mapping[Any, float] = {}
-    ended: dict[Any, bool] = {}
+    rewards, ended = dict[Any, float](), dict[Any, bool]()
     length, over = 0, False
     _trace(trace, observations)
     while not over:

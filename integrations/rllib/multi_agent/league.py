@@ -131,6 +131,7 @@ class League:
             self.points[pair] = self.points.get(pair, 0.0) + float(sum(points))
 
     def _share(self, member: int) -> float | None:
+        """Returns the share of points of the learning policy against a member; None before a game."""
         pair = f"{self.version}-{member}"
         return self.points[pair] / self.games[pair] if self.games.get(pair) else None
 
