@@ -22,15 +22,9 @@ __all__ = ["ORDERS", "Flattening"]
 
 @dataclass
 class Leaf:
-    """A leaf, and its place in the flat array.
+    """A leaf of `elements` numbers, and its place in the flat array: `size` numbers from `start` up to `stop`.
 
-    Attributes:
-        elements: The number of elements of its values.
-        low: The lower bounds of its elements, or None.
-        high: The upper bounds of its elements, or None.
-        counts: The length of each element's one-hot encoding; None if the leaf is not encoded.
-        size: The length of its slice of the flat array.
-        stop: The index after its last number in the flat array.
+    `counts` has the length of each element's one-hot encoding; None if the leaf is not encoded.
     """
 
     path: str

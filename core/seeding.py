@@ -61,13 +61,6 @@ class Streams:
 
     Args:
         seed: An integer of at least 0; None takes entropy from the operating system.
-
-    Attributes:
-        dynamics: For initial states and transitions.
-        observation: For noise in observations.
-        context: For the selection of contexts.
-        action: For sampled actions.
-        reward: For random rewards and terminations.
     """
 
     def __init__(self, seed: int | None = None) -> None:

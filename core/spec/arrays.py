@@ -398,9 +398,7 @@ def sample_array(
     """
     kind = dtype.kind
     if kind == "b":
-        bottom = np.False_ if low is None else low
-        top = np.True_ if high is None else high
-        return (rng.integers(0, 2, shape).astype(bool) | bottom) & top
+        return (rng.integers(0, 2, shape).astype(bool) | (low is not None and low)) & (high is None or high)
     if kind in "iu":
         info = np.iinfo(dtype)
         bottom = info.min if low is None else low
@@ -408,17 +406,6 @@ def sample_array(
         return np.asarray(rng.integers(bottom, top, shape, dtype, endpoint=True))
     if kind == "c":
         return np.asarray(rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
-    return _sample_floats(rng, shape, dtype, low, high)
-
-
-def _sample_floats(
-    rng: np.random.Generator,
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    low: NDArray[Any] | None,
-    high: NDArray[Any] | None,
-) -> NDArray[Any]:
-    """Returns a random array of floats; see `sample_array`."""
     bottom = np.full(shape, -np.inf) if low is None else low.astype(np.float64)
     top = np.full(shape, np.inf) if high is None else high.astype(np.float64)
     has_low, has_high = np.isfinite(bottom), np.isfinite(top)

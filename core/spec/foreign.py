@@ -32,11 +32,10 @@ class Foreign(Spec):
     name: str | None
 
     def __init__(self, origin: Any, name: str | None = None) -> None:
-        has = [callable(getattr(origin, method, None)) for method in ("contains", "seed", "sample")]
-        if isinstance(origin, type) and all(has):
-            raise SpecError(f"origin: expected an object with contains, seed and sample, got its class {origin!r}")
-        if not isinstance(origin, type) and not all(has):
-            raise SpecError(f"origin: expected an object with contains, seed and sample, got {origin!r}")
+        is_space = all(callable(getattr(origin, method, None)) for method in ("contains", "seed", "sample"))
+        if isinstance(origin, type) == is_space:
+            what = "its class " if is_space else ""
+            raise SpecError(f"origin: expected an object with contains, seed and sample, got {what}{origin!r}")
         set_fields(self, origin=origin, name=name)
 
     def validate(self, value: Any, path: str = "value") -> None:
