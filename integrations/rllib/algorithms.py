@@ -81,22 +81,22 @@ FROM_PYTHON: Mapping[str, frozenset[str]] = MappingProxyType(
 """Actions of the algorithms that `configure` takes as a config of the user's: of recorded data, or by a model."""
 ACTIONS: Mapping[str, frozenset[str]] = {name: known.actions for name, known in ALGORITHMS.items()} | FROM_PYTHON
 """Class names of the action spaces that an algorithm can choose from, by the name of its class."""
-_KIN = (
-    dict.fromkeys(("a2c", "a3c", "pg", "trpo", "ars", "es"), "PPO")
-    | dict.fromkeys(("ddpg", "td3"), "SAC")
-    | dict.fromkeys(("ddqn", "rainbow", "r2d2", "qrdqn"), "DQN")
-)
+_KIN: Mapping[str, str] = {
+    **dict.fromkeys(("a2c", "a3c", "pg", "trpo", "ars", "es"), "PPO"),
+    **dict.fromkeys(("ddpg", "td3"), "SAC"),
+    **dict.fromkeys(("ddqn", "rainbow", "r2d2", "qrdqn"), "DQN"),
+}
 """The algorithm to take in place of others, which earlier versions of RLlib or other libraries have."""
 
 
 def find(name: str) -> Algorithm:
     """Returns the algorithm called `name`, in any case."""
     lower = {known.lower(): known for known in (*ALGORITHMS, *FROM_PYTHON)}
-    known = lower.get(name.lower())
+    known = lower.get(name.lower(), "")
     if known in ALGORITHMS:
         return ALGORITHMS[known]
     listing = ", ".join(ALGORITHMS)
-    if known is not None:
+    if known:
         raise UnknownName(
             f"{known} is trained from Python, by envoi.integrations.rllib.configure({known}Config(), env); there are "
             f"here: {listing}"

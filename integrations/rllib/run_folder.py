@@ -122,7 +122,7 @@ class FolderTaken(envoi.EnvoiError):
 
 
 class RunFolder:
-    """The output folder of a training job.
+    """The output folder of a training job. Its methods raise an `envoi.EnvoiError` that names a file that is damaged.
 
     Args:
         path: The folder.
@@ -192,11 +192,7 @@ class RunFolder:
             raise envoi.EnvoiError(f"cannot write to {self.path}: {error.strerror or error}") from error
 
     def claim(self) -> None:
-        """Locks the folder for this process, until `release` or the end of the process, even by a kill.
-
-        Raises:
-            envoi.EnvoiError: Another process holds the lock.
-        """
+        """Locks the folder for this process, until `release` or the end of the process, even by a kill."""
         from filelock import FileLock, Timeout
 
         self._lock = FileLock(self.path / ".lock")
@@ -249,11 +245,7 @@ class RunFolder:
         write_atomically(self.config, yaml.safe_dump(values, sort_keys=False))
 
     def read_settings(self) -> Settings:
-        """Reads the settings of the job.
-
-        Raises:
-            envoi.EnvoiError: The folder holds no run, or its config is damaged.
-        """
+        """Reads the settings of the job; raises an `envoi.EnvoiError` if the folder holds none."""
         import yaml
 
         if not self.exists:
@@ -284,11 +276,7 @@ class RunFolder:
             return str(document["state"]), str(document["message"])
 
     def read_state(self, settings: Settings) -> dict[int, TrialState]:
-        """Reads the progress of each trial, by index; a checkpoint that no longer exists counts as none.
-
-        Raises:
-            envoi.EnvoiError: `state.json` is damaged.
-        """
+        """Reads the progress of each trial, by index; a checkpoint that no longer exists counts as none."""
         stored = self._read_states("trials")
         return {trial.index: stored.get(trial.index, TrialState()) for trial in settings.trials}
 
@@ -321,11 +309,10 @@ class RunFolder:
         with writing(self.state):
             write_atomically(self.state, json.dumps(document, indent=1))
         index = best_trial(states)
-        target = states[index].checkpoint if index is not None else None
-        if target is None:
+        if index is None:
             return
         temporary = self.path / f".checkpoint.{uuid.uuid4().hex[:8]}.tmp"
-        temporary.symlink_to(target, target_is_directory=True)
+        temporary.symlink_to(str(states[index].checkpoint), target_is_directory=True)
         temporary.replace(self.checkpoint)
 
     def append_progress(self, row: Mapping[str, Any]) -> None:
@@ -356,13 +343,7 @@ class RunFolder:
         self._write_progress(self._columns() or list(COLUMNS), kept)
 
     def read_progress(self) -> list[dict[str, str]]:
-        """Reads the rows of `progress.csv` as text, empty where a row has no value.
-
-        A row that was cut off is left out.
-
-        Raises:
-            envoi.EnvoiError: The file is damaged in another way.
-        """
+        """Reads the rows of `progress.csv` as text, empty where a row has no value, without a row that was cut off."""
         if not self.progress.exists():
             return []
         with reading(self.progress), self.progress.open(newline="", encoding="utf-8") as file:

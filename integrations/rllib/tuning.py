@@ -6,19 +6,25 @@ A resumed job is a new Tune experiment whose trials load the checkpoints that `s
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import socket
+import statistics
 import sys
+import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import envoi
 from envoi.errors import nearest
@@ -28,28 +34,31 @@ from .algorithms import find
 from .damaged_files import reading
 from .env_options import EnvOptions
 from .job_process import Interruption, variables_set
-from .run_folder import Observer, RunFolder, TrialState
+from .run_folder import STOPPED, Observer, Report, RunFolder, TrialState
 from .settings import DEFAULT_STOP_STEPS, TRACKERS, Settings, Trial, apply_overrides, config_key, make_space
-
-if TYPE_CHECKING:
-    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
-
-    from .training import Job
 
 try:
     import ray
-    from ray import tune
+    from ray import cloudpickle, tune
     from ray.rllib.core.rl_module.rl_module import RLModule
     from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback
     from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, PopulationBasedTraining, TrialScheduler
 
     from .algorithm_config import configure, load_algorithm
+    from .callbacks import RETURNS
     from .exact_resume import HASH_SEED
     from .faults import failure as records
-    from .recorder import Recorder, root_cause
+    from .faults.results import has_learned
+    from .multi_agent.league import LEAGUE, RIVAL_RETURNS, League, LeagueFile, ended_returns
     from .registration import env_of_config, register_first_lane
 except ImportError as error:
     raise missing_rllib(error) from error
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+    from ray.tune.experiment import Trial as TuneTrial
+
+    from .training import Job
 
 _TUNE_VARIABLES = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # `make_trackers` makes those that are asked for
@@ -57,6 +66,11 @@ _TUNE_VARIABLES = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # its handler drops the progress since the last checkpoint
 }
 
+CHECKPOINT_SECONDS = 15.0
+WINDOW = 100
+"""Episodes over which the return is averaged."""
+LEAST = 20
+"""Fewest episodes of a mean return that counts: the first episodes to end are the short ones."""
 RUNGS = 3
 """Env steps at which `asha` compares trials: a 27th, a 9th and a 3rd of the budget."""
 PERTURBATIONS = 8
@@ -107,9 +121,7 @@ def run(
             pass  # the second Ctrl-C: the last checkpoints count
         except (tune.TuneError, ValueError) as error:
             recorder.raise_failure()
-            raise envoi.EnvoiError(
-                f"the job failed: {root_cause(error)}; the full report is in {folder.log}"
-            ) from error
+            raise envoi.EnvoiError(f"the job failed: {_cause_of(error)}; the full report is in {folder.log}") from error
         recorder.raise_failure()
     failed = list(recorder.failures.values())
     if failed and len(failed) == len(todo):
@@ -185,8 +197,10 @@ def _ray(settings: Settings, interruption: Interruption, log_to_driver: bool) ->
 
 
 def _start_ray(settings: Settings, **shared: Any) -> None:
-    if settings.address not in (None, "local"):
-        _reach(settings.address)
+    if settings.address is not None and settings.address != "local":
+        host, _, port = settings.address.rpartition(":")
+        if host and port.isdigit() and "/" not in host:  # Ray would try for minutes to reach a server
+            socket.create_connection((host, int(port)), timeout=10).close()
         variables = {name: os.environ[name] for name in ("OMP_NUM_THREADS", HASH_SEED) if name in os.environ}
         ray.init(settings.address, runtime_env={"env_vars": variables}, **shared)
         return
@@ -198,13 +212,6 @@ def _start_ray(settings: Settings, **shared: Any) -> None:
         object_store_memory=200 * 2**20 * (1 + others),
         **shared,
     )
-
-
-def _reach(address: str) -> None:
-    """Checks within 10 s that a server listens at `host:port`; Ray would retry for minutes."""
-    host, _, port = address.rpartition(":")
-    if host and port.isdigit() and "/" not in host:
-        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def param_space(
@@ -234,17 +241,13 @@ def _changed_entries(base: AlgorithmConfig, settings: Settings, overrides: Mappi
         given = ", ".join(f"{name}={value}" for name, value in overrides.items())
         reason = " ".join(str(error).split()).partition(" To suppress all validation errors")[0]
         raise envoi.EnvoiError(f"RLlib refuses these settings ({given or 'no --set'}): {reason}") from error
-    before, after = base.to_dict(), config.to_dict()
-    return {name: value for name, value in after.items() if _as_text(value) != _as_text(before.get(name))}
+    before = base.to_dict()
+    return {name: value for name, value in config.to_dict().items() if _as_text(value) != _as_text(before.get(name))}
 
 
 def _as_text(value: Any) -> str:
     """Returns a plain value as text to compare; of others the class, because copies of them differ."""
-
-    def describe_other(one: Any) -> Any:
-        return asdict(one) if is_dataclass(one) and not isinstance(one, type) else str(type(one))
-
-    return json.dumps(value, skipkeys=True, default=describe_other)
+    return json.dumps(value, skipkeys=True, default=lambda one: vars(one) if is_dataclass(one) else str(type(one)))
 
 
 def _set_evaluation(config: AlgorithmConfig, interval: int) -> None:
@@ -263,8 +266,7 @@ def _set_evaluation(config: AlgorithmConfig, interval: int) -> None:
 def load_module(reference: str) -> type[RLModule]:
     """Returns the class that `python:module:Class` names."""
     _, name, attribute = reference.split(":", 2)
-    here = str(Path.cwd())
-    if here not in sys.path:
+    if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:
         module = import_module(name)
@@ -284,21 +286,21 @@ def load_module(reference: str) -> type[RLModule]:
 
 def note_rates(*, algorithm: Any, **_: Any) -> None:
     """Notes the learning rates that an algorithm is built with, as a checkpoint brings those of its own trial."""
-    algorithm.learner_group.foreach_learner(_note_rates)
 
+    def note(learner: Any) -> None:
+        learner.envoi_rates = [group["lr"] for group in _parameter_groups(learner)]
 
-def _note_rates(learner: Any) -> None:
-    learner.envoi_rates = [group["lr"] for group in _parameter_groups(learner)]
+    algorithm.learner_group.foreach_learner(note)
 
 
 def set_rates(*, algorithm: Any, **_: Any) -> None:
     """Sets an algorithm's learning rates to those that `note_rates` noted."""
-    algorithm.learner_group.foreach_learner(_set_rates)
 
+    def set_again(learner: Any) -> None:
+        for group, rate in zip(_parameter_groups(learner), learner.envoi_rates, strict=True):
+            group["lr"] = rate
 
-def _set_rates(learner: Any) -> None:
-    for group, rate in zip(_parameter_groups(learner), learner.envoi_rates, strict=True):
-        group["lr"] = rate
+    algorithm.learner_group.foreach_learner(set_again)
 
 
 def _parameter_groups(learner: Any) -> Iterator[Any]:
@@ -310,11 +312,8 @@ def _parameter_groups(learner: Any) -> Iterator[Any]:
 def make_scheduler(settings: Settings, config: Mapping[str, Any]) -> TrialScheduler:
     """Returns the scheduler of a job, whose budget is `stop_steps`, or else 1,000,000 env steps."""
     budget = settings.stop_steps or DEFAULT_STOP_STEPS
-    ends: dict[str, Any] = {
-        "time_attr": "num_env_steps_sampled_lifetime",
-        "metric": "env_runners/episode_return_mean",
-        "mode": "max",
-    }
+    ends: dict[str, Any] = {"time_attr": "num_env_steps_sampled_lifetime", "mode": "max"}
+    ends["metric"] = "env_runners/episode_return_mean"
     if settings.scheduler == "asha":
         first = max(1, budget // 3**RUNGS)
         return ASHAScheduler(max_t=budget, grace_period=first, reduction_factor=3, stop_last_trials=False, **ends)
@@ -406,4 +405,197 @@ def _make(name: str, folder: RunFolder) -> Any:
         # Beside Tune's folder of the trial, which a resumed job replaces.
         events._summary_writer_cls = lambda path, **options: writer(str(place / Path(path).name), **options)
         return events
-    return {"csv": CSVLoggerCallback, "json": JsonLoggerCallback}[name]()
+    return CSVLoggerCallback() if name == "csv" else JsonLoggerCallback()
+
+
+class Recorder(tune.Callback, tune.Stopper):
+    """Records the progress of the trials, requests checkpoints, and stops trials."""
+
+    def __init__(self, job: Job, observe: Observer | None, interruption: Interruption) -> None:
+        self.saved = dict(job.states)
+        self.earlier: dict[int, TrialState] = {}
+        self.failures: dict[int, str] = {}
+        self._settings, self._folder, self._observe = job.settings, job.folder, observe
+        self._interruption = interruption
+        self._measured = () if job.grouping is None else job.grouping.measured
+        self._written = Counter(int(row["trial"]) for row in job.folder.read_progress())
+        self._live = copy.deepcopy(job.states)
+        self._seconds = {index: state.seconds for index, state in job.states.items()}
+        self._leagues = LeagueFile(job.folder.path)
+        self._running: set[int] = set()
+        self._speed: dict[int, float] = {}
+        self._checkpointed: dict[int, float] = {}
+        self._deadline = time.monotonic() + 60 * (job.settings.stop_minutes or float("inf"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune stores it to restore the job from, which this job does not use
+
+    def _index_of(self, config: Mapping[str, Any]) -> int:
+        return config["seed"] - self._settings.seed
+
+    def _overrides(self, index: int) -> Mapping[str, Any]:
+        return self._live[index].overrides or self._settings.trials[index].overrides
+
+    @property
+    def _ending(self) -> bool:
+        return self._interruption.asked or time.monotonic() > self._deadline
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Records a result, and returns True if its trial stops."""
+        index = self._index_of(result["config"])
+        state = self._live[index]
+        self._running.add(index)
+        if self._settings.scheduler == "pbt":
+            self._note_changes(index, result["config"])
+        self._advance(index, result)
+        result["timesteps_total"] = state.env_steps  # the steps of Tune's loggers, which would count iterations
+        return state.reached is not None or self._ending
+
+    def stop_all(self) -> bool:
+        """Returns True if the job ends and no trial has a result to save."""
+        return self._ending and not self._running
+
+    def _note_changes(self, index: int, config: Mapping[str, Any]) -> None:
+        """Notes that population based training has given a trial other settings, and the weights of another trial."""
+        before, state = self._overrides(index), self._live[index]
+        first = {name: find(self._settings.algo).rates[0] if name == "lr" else name for name in self._settings.spaces}
+        after = {**before, **{name: config[config_key(one, config)] for name, one in first.items()}}
+        if after != before:
+            state.overrides, state.returns, state.shares = after, [], {}
+
+    def _advance(self, index: int, result: Mapping[str, Any]) -> None:
+        """Updates the progress of a trial, and decides whether it has reached a goal."""
+        state, settings = self._live[index], self._settings
+        state.iteration = result["training_iteration"]
+        before = state.env_steps
+        state.env_steps = int(result.get("num_env_steps_sampled_lifetime", before))
+        state.seconds = self._seconds[index] + result["time_total_s"]
+        self._speed[index] = max(0, state.env_steps - before) / max(result["time_this_iter_s"], 1e-9)
+        state.learned = state.learned or has_learned(result)
+        # In self-play the sum over both agents would be 0 in each zero-sum game.
+        ended = result.get("env_runners", {}).get(RIVAL_RETURNS if LEAGUE in result else RETURNS, [])
+        if isinstance(ended, list):  # a NaN if none ended
+            state.episodes += len(ended)
+            state.returns = [*state.returns, *map(float, ended)][-WINDOW:]
+        for name, values in ended_returns(result).items():
+            state.shares[name] = [*state.shares.get(name, ()), *values][-WINDOW:]
+        mean = state.return_mean
+        if mean is not None and len(state.returns) >= LEAST:
+            state.best = mean if state.best is None else max(state.best, mean)
+            if settings.stop_return is not None and mean >= settings.stop_return:
+                state.reached = f"mean return {mean:.4g}"
+        if settings.stop_steps is not None and state.env_steps >= settings.stop_steps:
+            state.reached = state.reached or f"{state.env_steps:,} env steps"
+
+    # Tune calls these by keyword, with more than is named here.
+
+    def on_trial_result(self, *, trial: TuneTrial, result: dict[str, Any], **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Writes a row; requests a checkpoint every `CHECKPOINT_SECONDS`."""
+        index = self._index_of(trial.config)
+        state, scheduler = self._live[index], self._settings.scheduler
+        if result.get("done") and scheduler and not self._ending:
+            state.reached = state.reached or f"{STOPPED}{scheduler} at {state.env_steps:,} env steps"
+        self._folder.append_progress(self._row(index, result))
+        self._written[index] += 1
+        now = time.monotonic()
+        if now - self._checkpointed.get(index, float("-inf")) > CHECKPOINT_SECONDS:
+            self._checkpointed[index] = now
+            result["should_checkpoint"] = True
+        if self._observe is not None:
+            self._observe(Report(self._settings.trials[index], copy.deepcopy(state), self._speed[index]))
+
+    def on_checkpoint(self, *, trial: TuneTrial, checkpoint: Any, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Records that a checkpoint is complete; its trial waits for it, so the live state belongs to it."""
+        index = self._index_of(trial.config)
+        path = Path(checkpoint.path).relative_to(self._folder.path.resolve()).as_posix()
+        if self.saved[index].checkpoint is not None:
+            self.earlier[index] = self.saved[index]
+        self.saved[index] = replace(copy.deepcopy(self._live[index]), checkpoint=path, rows=self._written[index])
+        self._folder.write_state(self.saved, self.earlier)
+
+    def on_trial_complete(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Records that a trial has stopped."""
+        self._running.discard(self._index_of(trial.config))
+
+    def on_trial_error(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Records that a trial has failed, and its error."""
+        index = self._index_of(trial.config)
+        self._running.discard(index)
+        self.failures[index] = f"trial {index} failed: {_cause_of(_error_of(trial))}"
+
+    def on_step_end(self, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Ends the job as soon as an env has failed, in any process."""
+        self.raise_failure()
+
+    def raise_failure(self) -> None:
+        """Raises the error that a failed env has written to the failure file, if there is one."""
+        message = records.read_failure(self._folder.failure)
+        if message is not None:
+            link = self._folder.checkpoint
+            raise envoi.EnvoiError(message + (f"; the last checkpoint stays in {link}" if link.exists() else ""))
+
+    def _row(self, index: int, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the row of an iteration for `progress.csv`."""
+        state, overrides, runners = self._live[index], self._overrides(index), result.get("env_runners", {})
+        row: dict[str, Any] = {
+            "trial": index,
+            "lr": overrides.get("lr"),
+            "seed": self._settings.trials[index].seed,
+            "iteration": state.iteration,
+            "env_steps": state.env_steps,
+            "seconds": round(state.seconds, 3),
+            "episodes": state.episodes,
+            "steps_per_second": round(self._speed[index], 1),
+            "length_mean": _finite(runners.get("episode_len_mean")),
+        }
+        if state.returns:
+            row |= {"return_mean": state.return_mean, "return_std": statistics.pstdev(state.returns)}
+            parts = {"min": 0, "p10": 10, "p50": 50, "p90": 90, "max": 100}
+            row |= {f"return_{name}": float(np.percentile(state.returns, part)) for name, part in parts.items()}
+        for name in self._settings.spaces:
+            if name != "lr":
+                value = overrides[name]
+                row[f"set.{name}"] = value if isinstance(value, str) else json.dumps(value)
+        for module, values in result.get("learners", {}).items():
+            if isinstance(values, Mapping) and module != "__all_modules__":
+                prefix = "loss/" if module == "default_policy" else f"loss/{module}/"
+                losses = [name for name in values if name.endswith("loss") or name == "entropy"]
+                row |= {prefix + name: _finite(values[name]) for name in losses}
+        evaluated = result.get("evaluation", {}).get("env_runners", {})
+        if isinstance(ended := evaluated.get(RETURNS), list) and ended:
+            row["evaluation_return_mean"] = statistics.fmean(map(float, ended))
+            row["evaluation_length_mean"] = _finite(evaluated.get("episode_len_mean"))
+        for name in self._measured:
+            own = state.shares.get(name)
+            row[f"{name}/return_mean"] = statistics.fmean(own) if own else None
+        if LEAGUE in result:
+            league = League.from_json(result[LEAGUE])
+            row |= {"elo": self._leagues.write(index, league), "members": len(league.members)}
+        return row
+
+
+def _finite(value: Any) -> float | None:
+    if not isinstance(value, int | float | np.number | np.ndarray) or np.size(value) != 1 or not np.isfinite(value):
+        return None
+    return float(f"{float(value):.6g}")
+
+
+def _error_of(trial: TuneTrial) -> BaseException | None:
+    """Returns the error of a trial, which Tune copies to the storage only later."""
+    path = Path(trial.pickled_error_file or "")
+    if not path.is_file():
+        return trial.get_pickled_error() or trial.get_error()
+    with reading(path), path.open("rb") as file:
+        return cloudpickle.load(file)
+
+
+def _cause_of(error: Any) -> str:
+    """Returns the root cause of an error that came through Ray, as one line."""
+    if error is None:
+        return "Ray gave no reason"
+    while (inner := getattr(error, "cause", None) or error.__cause__) is not None and inner is not error:
+        error = inner
+    # Where the error itself could not be sent, Tune gives the text of its traceback.
+    text = str(error).partition("During handling of the above exception")[0]
+    last = (text.strip() or "no message").splitlines()[-1].strip()
+    return last if isinstance(error, tune.TuneError) else f"{type(error).__name__}: {last}"

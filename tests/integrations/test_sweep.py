@@ -7,6 +7,7 @@ import pytest
 import envoi
 from envoi.integrations.rllib import RunFolder, Settings, configure
 from envoi.integrations.rllib.run_folder import COLUMNS, TrialState
+from envoi.integrations.rllib.settings import read_config_file
 from envoi.integrations.rllib.tuning import make_scheduler, note_rates, param_space, set_rates
 
 SWEPT = {"lr": "loguniform(1e-5,1e-3)", "clip_param": "grid_search([0.1,0.2])", "gamma": 0.98}
@@ -14,8 +15,10 @@ SWEPT = {"lr": "loguniform(1e-5,1e-3)", "clip_param": "grid_search([0.1,0.2])", 
 
 def test_trials_are_those_of_the_run_folder(tmp_path, monkeypatch):
     folder = RunFolder(tmp_path / "run")
-    settings = Settings("envoi:catch", set=SWEPT, samples=2)
+    settings = Settings("envoi:catch", set=SWEPT, samples=2, track=("wandb",))
     folder.start(settings)
+    repeated = Settings(**read_config_file(folder.config))
+    assert (repeated, repeated.trials) == (settings, settings.trials)
     # Another version of numpy may sample other values from the same seed, and Ray is not imported to list runs.
     monkeypatch.setattr("envoi.integrations.rllib.settings.sample_trials", None)
     read = folder.read_settings()

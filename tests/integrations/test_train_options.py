@@ -4,7 +4,7 @@ import pytest
 
 import envoi
 from envoi.integrations.cli.commands.train import given_settings, spell_out
-from envoi.integrations.rllib import RunFolder, Settings
+from envoi.integrations.rllib import Settings
 from envoi.integrations.rllib.settings import read_config_file
 
 
@@ -24,16 +24,6 @@ def test_config_file_has_settings_of_rllib_beside_options(tmp_path):
     assert (settings.env, settings.algo, settings.stop_steps) == ("envoi:catch", "DQN", 5000)
     assert (settings.track, settings.check_specs) == (("wandb",), True)
     assert settings.set == {"lr": 1e-4, "gamma": 0.98, "model_config.fcnet_hiddens": [64, 64]}
-
-
-def test_config_of_a_run_is_a_config_file(tmp_path):
-    swept = {"lr": "grid_search([1e-3,1e-4])", "gamma": "uniform(0.9,0.99)"}
-    settings = Settings("envoi:catch", set=swept, samples=2, track=("wandb",))
-    folder = RunFolder(tmp_path / "run")
-    folder.start(settings)
-    again = Settings(**read_config_file(folder.config))
-    assert again == settings
-    assert again.trials == settings.trials
 
 
 @pytest.mark.parametrize(
