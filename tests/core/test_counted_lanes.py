@@ -1,18 +1,22 @@
-"""A `ModelBatch` counts the steps of a time limit around it, as a wrapper that counts them by itself would."""
+"""Lanes count the steps of a time limit around them, compiled or not, as a wrapper that counts by itself would."""
 
 import copy
 import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from compiled_models import Breeze, Pole
+from depth import examples
+from hypothesis import given
 from hypothesis import strategies as st
-from small_models import Flock
+from small_models import Flock, Sums
 from traces import exact
+from twins import outcome, same, step_both
 
 import envoi
-from envoi import Discrete, EnvoiError, TimeLimit, tree
-from envoi.models import CartPole
+from envoi import Discrete, EpisodeError, TimeLimit, tree
+from envoi.adapters import to_gymnasium_vector
+from envoi.models import CartPole, Pendulum
 from envoi.wrapping.change import Change
 
 N, LIMIT = 4, 5
@@ -22,21 +26,20 @@ class Counted(envoi.Lifted):
     """A time limit with a memory of its own, to which no batch inside attends."""
 
     def __init__(self, env, limit):
-        self.limit = limit
+        self.max_episode_steps = limit
         super().__init__(env)
 
     def change(self, specs):
         return Change(
             begin=lambda observation: np.zeros(specs.lanes, int),
             remember=lambda elapsed, action, observation, reward: elapsed + 1,
-            truncated=lambda flag, elapsed: flag | (elapsed >= self.limit),
+            truncated=lambda flag, elapsed: flag | (elapsed >= self.max_episode_steps),
         )
 
 
-class Toll(envoi.BatchModel):
-    """Lanes that end by chance, by model and by number: of two actions, with rewards and discounts of all lanes."""
+class Toll(Sums):
+    """Lanes that end by chance, by model and by number: of two actions, with discounts of all lanes."""
 
-    observation_spec = envoi.Array((), "float64")
     action_spec = {"left": Discrete(3), "right": Discrete(2)}
 
     def initial(self, rng, context, size):
@@ -50,9 +53,6 @@ class Toll(envoi.BatchModel):
     def observe(self, state, rng):
         return state["place"] + rng.normal(size=len(state["place"]))
 
-    def reward(self, state, action, next_state):
-        return 1
-
     def terminal(self, state):
         return state["place"] > 4
 
@@ -63,7 +63,36 @@ class Toll(envoi.BatchModel):
         return 0.9
 
 
-MODELS = {"cartpole": CartPole, "flock": Flock, "toll": Toll}
+def inside(make):
+    pytest.importorskip("numba")
+    return envoi.batch(TimeLimit(make(), LIMIT), N, compiled=True)
+
+
+def around(make, compiled=True, kind=TimeLimit):
+    if compiled:
+        pytest.importorskip("numba")
+    return kind(envoi.batch(make(), N, compiled=compiled), LIMIT)
+
+
+def interpreted(make):
+    return around(make, False)
+
+
+def by_itself(make):
+    return around(make, False, Counted)
+
+
+COMPILED = {"pole": Pole, "breeze": Breeze, "cartpole": CartPole, "pendulum": Pendulum}
+PAIRS = [
+    *(
+        (name, make, by_itself, interpreted)
+        for name, make in {"cartpole": CartPole, "flock": Flock, "toll": Toll}.items()
+    ),
+    *((f"compiled {name}", make, interpreted, around) for name, make in COMPILED.items()),
+    *((f"wrapped and compiled {name}", make, interpreted, inside) for name, make in COMPILED.items()),
+]
+"""The model, and two batches of it under a limit."""
+
 masks = st.lists(st.booleans(), min_size=N, max_size=N).map(np.array)
 OPERATIONS = st.lists(
     st.one_of(
@@ -72,87 +101,164 @@ OPERATIONS = st.lists(
         st.tuples(st.just("step"), masks | st.just(np.ones(N + 1, bool)) | st.just(np.zeros(N))),
         st.tuples(st.just("hold"), masks),
         st.tuples(st.just("reset"), st.none() | masks),
-        st.tuples(st.sampled_from(["keep", "restore", "state", "inside", "copy", "pickle"]), st.none()),
+        st.tuples(st.just("limit"), st.integers(1, 9)),
+        st.tuples(st.sampled_from(["keep", "state", "inside", "copy", "pickle"]), st.none()),
+        st.tuples(st.just("restore"), st.booleans()),
     ),
     min_size=5,
     max_size=40,
 )
 
 
-def outcome(call, *args, **kwargs):
-    """The result of a call and its values, or the error that it raises."""
-    try:
-        result = call(*args, **kwargs)
-    except (EnvoiError, ValueError) as error:  # ValueError: of numpy, in a function of a model
-        return None, str(error)
-    *values, info = result
-    return result, (exact(tuple(values)), exact(info))
+def do(batch, name, argument, over):
+    """Does one of the operations that return something; returns the result, or None, and a key to compare."""
+    action = batch.sample_action()
+    if name == "few actions":
+        return outcome(batch.step, tree.map_leaves(lambda leaf: leaf[:-1], action))[0], "refused"
+    if name == "hold":
+        return outcome(batch.step, action, None, ~argument)
+    if name == "reset":
+        return outcome(batch.reset, mask=argument)
+    if name == "inside":
+        return outcome(batch.env.step, action)
+    restart = over if name in ("ended", "written") else argument if name == "step" else None
+    return outcome(batch.step, action, restart)
 
 
-def kept(batch):
-    """All that a batch keeps: states, observations, counts, ended lanes and streams."""
-    counts = batch._memory.counts() if isinstance(batch, TimeLimit) else batch._memory
-    streams = [str(getattr(batch.streams, name).bit_generator.state) for name in ("dynamics", "observation")]
-    arrays = [batch.state, batch.observation, np.asarray(batch._cut), np.asarray(batch.env._over)]
-    return exact(arrays), counts.tolist(), streams
-
-
-@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize(("make", "first", "second"), [row[1:] for row in PAIRS], ids=[row[0] for row in PAIRS])
+@examples(40, least=12, deadline=None)
 @given(st.integers(0, 2**31), OPERATIONS)
-def test_whatever_is_done_the_batch_counts_as_a_wrapper_does(make, seed, operations):
-    pair = [kind(envoi.batch(make(), N, compiled=False), LIMIT) for kind in (TimeLimit, Counted)]
-    assert [batch._step_counted is None for batch in pair] == [False, True]
-    states, held, given_out = [], [], []
+def test_whatever_is_done_both_count_alike(make, first, second, seed, operations):
+    pair = [first(make), second(make)]
+    states, held, given_out, over = [], [], [], np.zeros(N, bool)
     for batch in pair:
         batch.reset(seed=seed)
-    for name, argument in operations:
-        action = pair[0].sample_action()
-        pair[1].sample_action()
-        if name == "step":
-            way = argument if isinstance(argument, str) else "mask"
-            over = pair[0]._cut | pair[0].env._over
-            restart = {"mask": argument, "ended": over, "written": over}.get(way)
-            if way == "few actions":
-                action = tree.map_leaves(lambda leaf: leaf[:-1], action)
-            (step, one), (other, two) = (outcome(batch.step, action, restart) for batch in pair)
-            if step is not None and way == "written":
-                for each in (step, other):
-                    each.terminated[:], each.truncated[:], each.reward[:] = True, True, 7
+    for name, argument in [*operations, *[("step", "ended")] * (LIMIT + 9)]:  # by then, every count is visible
+        if name in ("step", "hold", "reset", "inside"):
+            name, argument = (argument, None) if isinstance(argument, str) else (name, argument)
+            (step, one), (found, other) = (do(batch, name, argument, over) for batch in pair)
+            assert one == other
+            if name == "reset":
+                over = over & ~np.array(True if argument is None else argument)
             elif step is not None:
-                given_out.append((step[:5], exact(step[:5])))
-        elif name == "hold":
-            (_, one), (_, two) = (outcome(batch.step, action, None, ~argument) for batch in pair)
-        elif name == "reset":
-            (_, one), (_, two) = (outcome(batch.reset, mask=argument) for batch in pair)
-        elif name == "inside":
-            (_, one), (_, two) = (outcome(batch.env.step, action) for batch in pair)
-        else:
-            one = two = None
-            if name == "keep":
-                held.append([batch.snapshot() for batch in pair])
-                states.append(pair[0].state)
-            elif name == "restore" and held:
-                for batch, snapshot in zip(pair, held[-1], strict=True):
-                    batch.restore(snapshot)
-            elif name == "state" and states:
-                for batch in pair:
-                    batch.state = states[-1]
-            elif name in ("copy", "pickle"):
-                pair = [copy.deepcopy(each) if name == "copy" else pickle.loads(pickle.dumps(each)) for each in pair]
-        assert one == two
-        assert kept(pair[0]) == kept(pair[1])
+                over = step.terminated | step.truncated | (over & (name in ("inside", "hold")))
+                if name == "written":  # they are the caller's
+                    for each in (step, found):
+                        each.terminated[:], each.truncated[:], each.reward[:] = True, True, 7
+                given_out.append((step[:-1], exact(step[:-1])))
+        elif name == "limit":
+            for batch in pair:
+                batch.max_episode_steps = argument
+        elif name == "keep":
+            held.append([batch.snapshot() for batch in pair])
+            states.append(pair[0].state)
+        elif name == "restore" and held:
+            for batch, snapshot in zip(pair, held[-1][:: -1 if argument and first is interpreted else 1], strict=True):
+                batch.restore(snapshot)
+        elif name == "state" and states and not isinstance(pair[0].unwrapped, envoi.Lanes):
+            for batch in pair:
+                batch.state = states[-1]
+        elif name in ("copy", "pickle"):
+            pair = [copy.deepcopy(each) if name == "copy" else pickle.loads(pickle.dumps(each)) for each in pair]
+        assert bits(pair[0]) == bits(pair[1])
     assert all(exact(now) == then for now, then in given_out)  # later steps change nothing
+
+
+def bits(batch):
+    """States and observations; numbers of Python and of numpy count as equal."""
+    return exact(batch.observation), [np.asarray(leaf).tobytes() for _, leaf in tree.leaves(batch.state)]
+
+
+every_batch = pytest.mark.parametrize("make_batch", [interpreted, around])
+
+
+@every_batch
+def test_ended_lanes_step_on_from_another_state(make_batch):
+    batch = make_batch(CartPole)
+    batch.max_episode_steps = 100
+    batch.reset(seed=0)
+    first = batch.state
+    push = np.ones(N, int)
+    while not batch.step(push).terminated.any():
+        pass
+    with pytest.raises(EpisodeError):
+        batch.step(push)
+    batch.state = first
+    assert not batch.step(push).terminated.any()
+
+
+@every_batch
+def test_the_limit_is_an_attribute_of_all_lanes(make_batch):
+    form = to_gymnasium_vector(make_batch(CartPole))
+    form.reset(seed=0)
+    assert form.get_attr("max_episode_steps") == (LIMIT,) * N
+    form.set_attr("max_episode_steps", 3)
+    truncated = [form.step(np.array([0, 1] * 2))[3].tolist() for _ in range(3)]
+    assert truncated == [[False] * N, [False] * N, [True] * N]
+    with pytest.raises(envoi.SpecError, match="max_episode_steps: expected an integer of at least 1"):
+        form.set_attr("max_episode_steps", 0)
+    assert form.get_attr("max_episode_steps") == (3,) * N
+
+
+@every_batch
+def test_a_limit_beyond_all_integers_is_none(make_batch):
+    batch = make_batch(CartPole)
+    batch.max_episode_steps = 10**30
+    batch.reset(seed=0)
+    assert not batch.step(np.zeros(N, int)).truncated.any()
+
+
+@every_batch
+def test_a_step_patched_inside_is_called(make_batch):
+    batch = make_batch(CartPole).env
+    called = []
+    inner = batch.step
+    batch.step = lambda *arguments: called.append(1) or inner(*arguments)
+    limited = TimeLimit(batch, LIMIT)
+    limited.reset(seed=0)
+    limited.step(np.zeros(N, int))
+    assert called == [1]
+
+
+@pytest.mark.parametrize("make", [Pole, CartPole], ids=["pole", "cartpole"])
+def test_a_wrapped_model_is_compiled_inside(make):
+    pytest.importorskip("numba")
+    model = TimeLimit(make(), LIMIT)
+    env = envoi.compiled(model)
+    assert type(env) is type(model)
+    assert type(env.env) is envoi.CompiledModel
+    assert env.made_by == model.made_by
+    env.reset(seed=0)
+    assert [env.step(1).truncated for _ in range(LIMIT)] == [False] * (LIMIT - 1) + [True]
+    with pytest.raises(EpisodeError):
+        env.step(1)
+    with pytest.raises(envoi.errors.NotCompilable, match="only models can be compiled"):
+        envoi.compiled(TimeLimit(envoi.batch(make(), 2), LIMIT))
+
+
+def test_a_change_with_a_limit_may_change_rewards():
+    class Halved(envoi.Lifted):
+        def change(self, specs):
+            return Change(limit=3, reward=lambda reward: reward / 2)
+
+    one, other = (Halved(make_batch(CartPole).env) for make_batch in (interpreted, around))
+    same(one.reset(seed=0), other.reset(seed=0))
+    for _ in range(3):
+        assert not one.unwrapped.terminal(one.state).any()
+        over = step_both(one, other)
+    assert over.all()
+    assert one.step(np.zeros(N, int), np.arange(N) > -1).reward.tolist() == [0] * N
+    with pytest.raises(envoi.SpecError, match="expected no begin beside limit"):
+        Change(limit=3, begin=lambda seen: 0, truncated=lambda flag, memory: flag)
 
 
 PUSHES = np.array([-1, 1])
 
 
-class Fuse(envoi.BatchModel):
+class Fuse(Sums):
     """Lanes without chance, whose rewards are always the same array; they go from 3 to 0 or to 6."""
 
     observation_spec = envoi.Array((), "int64")
-    action_spec = Discrete(2)
     rewards = np.full(N, 2.0)
 
     def initial(self, rng, context, size):
@@ -160,9 +266,6 @@ class Fuse(envoi.BatchModel):
 
     def transition(self, state, action, rng):
         return state + PUSHES[action]
-
-    def observe(self, state, rng):
-        return state
 
     def reward(self, state, action, next_state):
         return self.rewards
@@ -185,7 +288,7 @@ class Fuse(envoi.BatchModel):
         max_size=40,
     ),
 )
-def test_each_lane_steps_as_its_definition_says(limited, steps):
+def test_each_lane_steps_as_it_is_defined(limited, steps):
     batch = envoi.batch(TimeLimit(Fuse(), LIMIT) if limited else Fuse(), N, compiled=False)
     batch.reset(seed=0)
     places, elapsed, over = [3] * N, [0] * N, [False] * N

@@ -66,21 +66,6 @@ def distances(goal):
     return far
 
 
-@settings(max_examples=15)
-@given(st.integers(0, 2**32), st.integers(1, 4))
-def test_search_of_a_depth_finds_goals_so_near(seed, depth):
-    env = envoi.batch(GridWorld(), 1)
-    env.reset(seed=seed)
-    goal = env.state.goal
-    far = distances(goal[0])
-    for cell in np.argwhere(far == depth)[:3].tolist() + np.argwhere(far == depth + 1)[:3].tolist():
-        state = GridState(np.array([cell]), goal, env.state.slip)
-        value, action = best_value(env.model, state, range(4), depth, env.rng)
-        assert value == (far[tuple(cell)] <= depth)
-        if value and depth == 1:
-            assert env.model.terminal(env.model.transition(state, np.array([action]), env.rng)).all()
-
-
 @settings(max_examples=10)
 @given(st.integers(0, 2**32))
 def test_a_level_of_search_is_one_call(seed):
@@ -93,6 +78,9 @@ def test_a_level_of_search_is_one_call(seed):
         state = env.model.transition(tiled, np.tile(np.arange(4), len(state.agent)), env.rng)
         _, first = np.unique(state.agent, axis=0, return_index=True)
         state, depth = GridState(*(part[first] for part in state)), depth + 1
+        if depth <= 3:  # a search of one lane finds the goal exactly where it is near enough
+            value, _ = best_value(env.model, env.state, range(4), depth, env.rng)
+            assert value == (depth >= far[tuple(env.state.agent[0])])
     assert depth == far[tuple(env.state.agent[0])]
 
 
