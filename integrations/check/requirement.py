@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 from .drivers.base import Kind
 
@@ -46,9 +46,6 @@ skipped = partial(Outcome, "skipped")
 def failed_if(difference: str | None, what: str) -> Outcome:
     """Returns a failure that says what differs; passed where there is no difference."""
     return PASSED if difference is None else failed(f"{what}: {difference}")
-
-
-Check: TypeAlias = "Callable[[EnvUnderTest], Outcome]"
 
 
 @dataclass(frozen=True)

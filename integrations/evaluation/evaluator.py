@@ -108,7 +108,7 @@ def evaluate(
     explore: bool = False,
     forms: Sequence[Form] = ("core",),
     max_steps: int = 100_000,
-    observe: Callable[[Episode], None] | None = None,
+    observe: Callable[[Episode], object] | None = None,
 ) -> Evaluation:
     """Runs the policy that a job trained, and writes `evaluation.json` into its folder.
 

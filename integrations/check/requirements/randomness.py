@@ -11,7 +11,7 @@ import numpy as np
 
 from ..drivers.base import Driver, NotAvailable
 from ..env_under_test import EnvUnderTest
-from ..requirement import PASSED, Check, Outcome, failed, failed_if, remark, requirement, skipped
+from ..requirement import PASSED, Outcome, failed, failed_if, remark, requirement, skipped
 from ..transitions import traces_differ
 
 REPRODUCIBLE = "repeats-anew"
@@ -25,7 +25,7 @@ def seed_reaches(env: EnvUnderTest) -> Outcome:
     return remark(reason) if reason else PASSED
 
 
-def _if_seeded(check: Check) -> Check:
+def _if_seeded(check: Callable[[EnvUnderTest], Outcome]) -> Callable[[EnvUnderTest], Outcome]:
     """Makes a check that is skipped where no seed reaches the environment."""
     return wraps(check)(lambda env: skipped("see seed-reaches") if env.driver.unseeded_reason else check(env))
 

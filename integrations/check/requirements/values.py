@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -150,39 +151,35 @@ def _run(option: str, code: str, hash_seed: str, message: bytes = b"") -> str:
     return run.stdout.decode().splitlines()[-1]
 
 
-_MULTI: Any = {"kinds": ("multi",)}
+_of_agents: Any = partial(observed, kinds=("multi",))
 
 AGENTS = (
-    observed("agents-in-order", "Agents are among `possible_agents`, and in that order.", 38, **_MULTI),
+    _of_agents("agents-in-order", "Agents are among `possible_agents`, and in that order.", 38),
     hash_order,
-    observed(
+    _of_agents(
         "agents-complete",
         "Each agent in play has values in each step until it ends, and an observation before it acts.",
         *(34, 39),
-        **_MULTI,
     ),
-    observed(
+    _of_agents(
         "ended-are-silent",
         "An agent that has ended has no more values in the episode.",
         36,
         no_case=_no_ends,
-        **_MULTI,
     ),
-    observed("final-observation", "Each agent that ends has a final observation.", 34, 35, no_case=_no_ends, **_MULTI),
-    observed("turn", "While agents are in play, at least one of them acts.", 41, **_MULTI),
-    observed(
+    _of_agents("final-observation", "Each agent that ends has a final observation.", 34, 35, no_case=_no_ends),
+    _of_agents("turn", "While agents are in play, at least one of them acts.", 41),
+    _of_agents(
         "mask-legal",
         "An action mask has one entry per action, and allows an action to each agent that acts.",
         42,
         no_case=_no_masks,
-        **_MULTI,
     ),
-    observed(
+    _of_agents(
         "zero-sum",
         "Where the metadata have 'zero_sum', the rewards of all agents sum to 0 in each episode.",
         33,
         no_case=_not_zero_sum,
-        **_MULTI,
     ),
 )
 AGENT_KEYS = tuple(one.key for one in AGENTS)
