@@ -72,9 +72,11 @@ class LaneAttributes:
 
     def set(self, name: str, values: Sequence[Any], lanes: Sequence[int]) -> None:
         """Sets an attribute where it is."""
-        if name == "context":
+        if name == "context" and hasattr(self._core, "context"):
             self._put_contexts(values, lanes)
             return
+        if name == "context":
+            self._check_takes_contexts()
         holder = self.holder(name)
         if isinstance(holder, list) or _asks_some_lanes(holder):
             for lane, value in zip(lanes, values, strict=True):
@@ -114,9 +116,6 @@ class LaneAttributes:
 
     def _put_contexts(self, values: Sequence[Any], lanes: Sequence[int]) -> None:
         core, contextual = self._core, self._contextual
-        if not hasattr(core, "context"):
-            self._put_contexts_of_source(values, lanes)
-            return
         for value in values:
             if not isinstance(value, Mapping):
                 raise ContextError(f"context: expected a mapping of features to values, got {value!r}")
@@ -128,22 +127,16 @@ class LaneAttributes:
             columns = {name: [full[index][name] for index in chosen] for name in names}
             core.put_context(columns, [lanes[index] for index in chosen])
 
-    def _put_contexts_of_source(self, values: Sequence[Any], lanes: Sequence[int]) -> None:
-        """Sets an attribute `context` that the lanes of a source have by themselves."""
+    def _check_takes_contexts(self) -> None:
+        """Refuses contexts where neither the core nor the lanes of a source have any."""
         try:
             holder: Any = self.holder("context")
-            before = [*holder.get_attr("context")]
+            holder.get_attr("context")
         except AttributeError:
             raise ContextError(
                 f"context: {self._core!r} takes no contexts; make a batch of a Contextual(env, contexts, bind=…), "
                 "which says how a context reaches it"
             ) from None
-        for lane, value in zip(lanes, values, strict=True):
-            if _asks_some_lanes(holder):
-                holder.set_attr("context", value, lane)
-            before[lane] = value
-        if not _asks_some_lanes(holder):
-            holder.set_attr("context", before)
 
     def _check_all(self, name: str, lanes: Sequence[int], holder: Any) -> None:
         if len({*lanes}) < self._core.batch_size:
