@@ -66,7 +66,7 @@ def cartpoles(**options: Any) -> envoi.BatchEnv:
 
 
 def playing(make: Callable[[], Any], play: Callable[[Any], Any]) -> Case:
-    """What `play` does with what `make` returns."""
+    """Calls `play` with an environment that `make` returns."""
 
     def case():
         env = make()

@@ -570,7 +570,7 @@ UNSAFE = {
     "of another user": lambda envoi: os.chown(kernels(envoi), 12345, 12345),
     "a link to another user's": lambda envoi: (os.chown(kernels(envoi), 12345, 12345), linked(envoi)),
 }
-"""What is done to the folder `envoi` of the user's cache."""
+"""Ways to spoil the folder `envoi` of the user's cache."""
 
 
 def kernels(folder):
