@@ -1,0 +1,223 @@
+"""Pages that name files, functions, tests and packages are true: each name exists, and each list is complete."""
+
+import ast
+import inspect
+import re
+from functools import cache
+
+import pytest
+from prose import ROOT, python_files
+
+import envoi
+from envoi.adapters import FRAMEWORKS, TARGETS, Framework
+
+DOCS = ROOT / "docs"
+FOLDERS = ("core", "adapters", "integrations")
+
+
+def page(name):
+    return (DOCS / name).read_text()
+
+
+@cache
+def defined(path):
+    """The functions and classes of a module, methods as `Class.method`."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{part.name}" for part in node.body if isinstance(part, ast.FunctionDef)}
+    return found
+
+
+# Adding a framework.
+
+ADDING = page("adding_a_framework.md")
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        (ADDING, r"`((?:adapters|core|docs|tests)/[\w/.]*|pyproject\.toml)`"),
+        (page("architecture.md"), r"`((?:core|adapters)/[\w/]+\.py)`"),
+        (page("architecture.md"), r"\]\(([\w.]+)\)"),
+    ],
+)
+def test_every_file_that_is_named_exists(text, pattern):
+    named = re.findall(pattern, text)
+    assert named
+    assert [path for path in named if not (ROOT / path).exists() and not (DOCS / path).exists()] == []
+
+
+def test_every_name_is_one_of_the_code():
+    names = set(re.findall(r"`(?:\w+\.)*([A-Za-z_]\w+)(?:\([^`]*\))?`", ADDING))
+    code = "".join(path.read_text() for path in python_files("adapters", "core", "tests"))
+    assert len(names) > 20
+    assert [name for name in names - {"to_x", "from_x"} if not re.search(rf"\b{name}\b", code)] == []
+
+
+def test_the_row_is_that_of_the_registry():
+    (row,) = re.findall(r"```python\n(Framework\(.*?\)),\n```", ADDING, re.DOTALL)
+    assert eval(row, {"Framework": Framework}) == FRAMEWORKS["sb3"]
+    registry = ast.parse((ROOT / "adapters" / "registry.py").read_text())
+    assert ast.dump(ast.parse(row, mode="eval").body) in ast.dump(registry)
+
+
+# Architecture.
+
+ARCHITECTURE = page("architecture.md")
+
+
+def test_all_packages_are_in_the_picture():
+    shown, folder = {}, None
+    for line in re.search(r"```\n(.*?)```", ARCHITECTURE, re.DOTALL)[1].splitlines():
+        first, _, packages = line[:15].strip(), line[15:], re.match(r" *((?:\w+  ?)*)", line[15:])[1].split()
+        folder = first or folder
+        if not line.startswith("─"):
+            shown.setdefault(folder, []).extend(packages)
+    for folder in FOLDERS:
+        there = {path.parent.name for path in (ROOT / folder).glob("*/__init__.py")}
+        assert sorted(shown[f"{folder}/"]) == sorted(there)
+
+
+def test_the_source_on_the_page_is_printed():
+    example, source = re.findall(r"```python\n(.*?)```", ARCHITECTURE, re.DOTALL)
+    names = {}
+    exec(example, names)
+    assert envoi.explain(names["form"]) == source.rstrip("\n") + "\n"
+
+
+def test_each_hop_is_in_its_file():
+    hops = re.findall(r"`([\w.]+)`\s+\(`((?:core|adapters)/[\w/]+\.py)`\)", ARCHITECTURE)
+    assert len(hops) >= 12
+    assert [(name, path) for name, path in hops if name not in defined(ROOT / path)] == []
+    for kind in re.findall(r"`(\w+)\.step_parts`", ARCHITECTURE):
+        assert any(kind in defined(path) for path in python_files("core", "adapters")), kind
+
+
+def test_each_framework_has_its_hops():
+    rows = re.findall(r"^\| `(adapters/\w+)` \| (`.*) \|$", ARCHITECTURE, re.MULTILINE)
+    assert sorted(folder for folder, _ in rows) == sorted(f"adapters/{name}" for name in TARGETS)
+    for folder, cells in rows:
+        assert set(re.findall(r"`([\w.]+)`", cells)) <= set().union(*map(defined, python_files(folder))), folder
+
+
+# Coming from other libraries.
+
+PAGES = {path.stem: path.read_text() for path in (DOCS / "coming_from").glob("*.md")}
+HELD = ("carl", "qgym", "tf_agents", "gridverse")
+"""The pages of libraries whose features have counterparts, each held by a test."""
+
+
+def test_every_test_that_is_named_exists():
+    named = [found for text in PAGES.values() for found in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)]
+    assert len(named) > 50
+    assert [f"{path}::{test}" for path, test in named if test not in defined(ROOT / path)] == []
+
+
+def test_every_row_is_held_by_a_test():
+    lines = [line for name in HELD for line in PAGES[name].splitlines()]
+    rows = [line for line in lines if line.startswith("| ") and not line.endswith("| held by |")]
+    assert len(rows) > 40
+    assert [row for row in rows if not re.search(r"`tests/[\w/]+\.py::\w+` \|$", row)] == []
+
+
+def test_every_page_has_its_three_parts():
+    for name in PAGES.keys() - {"index"}:
+        headings = re.findall(r"^## .*$", PAGES[name], re.MULTILINE)
+        assert headings[:3] == ["## What you had", "## What you write now", "## What differs on purpose"], name
+        assert f"]({name}.md)" in PAGES["index"]
+
+
+def test_every_option_of_carls_wrapper_is_there():
+    options = re.findall(r"^\| `(\w+)` \|", PAGES["carl"], re.MULTILINE)
+    parameters = inspect.signature(envoi.Contextual.__init__).parameters
+    assert [name for name in options if name not in parameters] == ["build_observation_space"]
+    assert callable(envoi.Contextual.build_observation_space)
+
+
+# Names.
+
+ESSENTIAL, OTHERS = (
+    [(first, re.findall(r"`(\w+)`", names)) for first, names in re.findall(r"^\| (.+?) \| (`.*`) \|$", part, re.M)]
+    for part in page("names.md").split("## The others, by package")
+)
+"""The rows of both tables: the first cell, and the names of the second."""
+
+
+def test_each_name_is_listed_once():
+    assert sorted(name for _, names in (*ESSENTIAL, *OTHERS) for name in names) == envoi.__all__
+
+
+def test_essential_names_are_those_of_dir():
+    names = [name for _, names in ESSENTIAL for name in names]
+    assert len(names) <= 45
+    assert sorted({*dir(envoi)} - {"context", "models", "wrappers", "__doc__", "__version__"}) == sorted(names)
+
+
+def test_each_other_name_is_of_its_package():
+    for package, names in OTHERS:
+        for name in names:
+            assert f"{getattr(envoi, name).__module__}.".startswith(f"{package.strip('`')}."), name
+
+
+# Fields of a step.
+
+MAKERS = {"Step", "MultiStep", "make_step", "make_batch_step", "make_multi_step"}
+
+
+def name_of(node):
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
+
+
+def spells_out(node):
+    """Returns True for a tuple with the values of a step, a call that makes one, and a function that has its lines."""
+    if isinstance(node, ast.Tuple):
+        return len(node.elts) >= 6 and {"terminated", "truncated"} <= {name_of(value) for value in node.elts}
+    if isinstance(node, ast.Call):
+        made = name_of(node.func) in MAKERS and bool(node.args)
+        return made and (len(node.args) > 4 or isinstance(node.args[0], ast.Tuple))
+    if isinstance(node, ast.FunctionDef) and node.name in ("step_parts", "_part"):
+        return any(isinstance(part, ast.Call) and name_of(part.func) == "Part" for part in ast.walk(node))
+    return False
+
+
+def places(code):
+    """The functions of a module that spell out the values of a step, in their order."""
+    found = {}
+
+    def search(node, inside):
+        for child in ast.iter_child_nodes(node):
+            within = [*inside, child.name] if isinstance(child, (ast.FunctionDef, ast.ClassDef)) else inside
+            if spells_out(child) and within:
+                found[".".join(within)] = None
+            search(child, within)
+
+    search(ast.parse(code), [])
+    return [*found]
+
+
+def test_every_place_of_step_fields_is_listed():
+    expected = []
+    for folder in FOLDERS:
+        for path in python_files(folder):
+            if functions := places(path.read_text()):
+                names = ", ".join(f"`{name}`" for name in functions)
+                expected.append(f"| `{path.relative_to(ROOT).as_posix()}` | {names} |")
+    rows = re.findall(r"^\| `.*\.py` \|.*$", page("step_fields.md"), re.MULTILINE)
+    assert rows == expected, "\n" + "\n".join(expected)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("def f(a):\n    observation, reward, terminated, truncated, discount, info = a", ["f"]),
+        ("class A:\n    def f(self):\n        return Step(1, 2, 3, 4, 5, 6)", ["A.f"]),
+        ("def f(a):\n    return make_step((a, *b))", ["f"]),
+        ("class A:\n    def step_parts(self):\n        return (Part('x'),)", ["A.step_parts"]),
+        ("def f(a):\n    terminated, truncated = a\n    return Step(*a)", []),
+    ],
+)
+def test_places_are_found(code, found):
+    assert places(code) == found
