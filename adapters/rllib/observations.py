@@ -146,24 +146,24 @@ def _one_hot(spec: Discrete | MultiDiscrete) -> _Leaf:
     counts, first = np.ravel(spec.n if isinstance(spec, Discrete) else spec.nvec), np.ravel(spec.start)
     size, offsets = int(counts.sum()), np.cumsum(counts) - counts
 
-    def places(lanes: NDArray[Any], path: str) -> NDArray[np.int64]:
-        """Returns the elements of each lane's vector that are 1."""
-        index = (lanes.reshape(len(lanes), -1) - first).astype(np.int64)
+    def places(integers: NDArray[Any], named: Iterable[tuple[str, Any]]) -> NDArray[np.int64]:
+        index = (integers - first).astype(np.int64)
         if np.count_nonzero((index < 0) | (index >= counts)):  # would mark an element of another integer
-            for lane, integers in enumerate(lanes):
-                spec.validate(np.asarray(integers, spec.dtype)[()], path.format(lane))
+            for path, value in named:
+                spec.validate(np.asarray(value, spec.dtype)[()], path)
         return offsets + index
 
     def mark(value: Any) -> NDArray[np.float32]:
         lanes = np.asarray(value)
+        named = ((f"observation of lane {lane}", integers) for lane, integers in enumerate(lanes))
         result = np.zeros((len(lanes), size), np.float32)
-        result[np.arange(len(lanes))[:, None], places(lanes, "observation of lane {}")] = 1
+        result[np.arange(len(lanes))[:, None], places(lanes.reshape(len(lanes), -1), named)] = 1
         return result
 
     def mark_one(value: Any) -> NDArray[np.float32]:
         result = np.zeros(size, np.float32)
         if not isinstance(spec, Discrete):
-            result[places(np.asarray(value)[None], "observation")] = 1
+            result[places(np.ravel(value), [("observation", value)])] = 1
             return result
         index = int(value) - spec.start
         if index < 0:  # numpy would count from the end; beyond the end it raises IndexError itself
