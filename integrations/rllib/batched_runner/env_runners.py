@@ -7,7 +7,6 @@ import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -108,16 +107,16 @@ class BatchedSampling(EnvRunner):
         rllibs: Any = super()
         if self.reason is not None:
             return rllibs._sample(**asked)
-        request = SampleRequest(**asked)
-        if self._resets(request):
-            self._reset_envs_and_episodes(request.explore)
-        if request.num_episodes is not None:
+        explore, steps, episodes = asked["explore"], asked.get("num_timesteps"), asked.get("num_episodes", 0)
+        if self._resets(asked):
+            self._reset_envs_and_episodes(explore)
+        if steps is None:
             self._needs_initial_reset = not self._carries
         done: list[Any] = []
         env_steps = counted = 0
-        with Acting(self, self._env_to_module, self._module_to_env, request.explore) as acting:
-            while not request.is_met(counted, len(done)):
-                if request.random_actions:
+        with Acting(self, self._env_to_module, self._module_to_env, explore) as acting:
+            while len(done) < episodes if steps is None else counted < steps:
+                if asked.get("random_actions"):
                     columns = {Columns.ACTIONS: self._random_actions()}
                 else:
                     runners = self.config.num_env_runners or 1
@@ -127,21 +126,22 @@ class BatchedSampling(EnvRunner):
                 step = self._try_env_step(columns.pop(Columns.ACTIONS_FOR_ENV, actions))
                 if isinstance(step, str):  # the env was replaced; RLlib too counts from zero then, and keeps `done`
                     env_steps = counted = 0
-                    self._reset_envs_and_episodes(request.explore)
+                    self._reset_envs_and_episodes(explore)
                     continue
                 stepped, newly_counted = self._add_steps(actions, columns, step)
                 env_steps, counted = env_steps + stepped, counted + newly_counted
-                done += self._end_episodes(step, None if self._carries else request.missing_episodes(len(done)))
+                done += self._end_episodes(step, episodes - len(done) if steps is None and not self._carries else None)
                 self._cached_to_module = acting.tensors(self._latest(step))
         self._done_episodes_for_metrics.extend(done)
-        chunks = [] if request.num_timesteps is None else self._cut_episodes()
+        chunks = [] if steps is None else self._cut_episodes()
         self._log_lengths()
         self._log_env_steps(metric=self._metrics_num_env_steps_sampled, num_steps=env_steps)
         self._log_counts(env_steps, len(done))
         return done + chunks
 
-    def _resets(self, request: SampleRequest) -> bool:
-        return request.force_reset or request.num_episodes is not None or self._needs_initial_reset
+    def _resets(self, asked: Mapping[str, Any]) -> bool:
+        """Returns True if a sample begins with new episodes."""
+        return asked.get("force_reset") or asked.get("num_timesteps") is None or self._needs_initial_reset
 
     def _make_on_episode_callback(self, which: str, idx: int, episodes: list[Any]) -> None:
         rllibs: Any = super()
@@ -249,12 +249,12 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
             self._cached_to_module = copy.deepcopy(self._cached_to_module)  # the env may reuse the arrays meanwhile
         return episodes
 
-    def _resets(self, request: SampleRequest) -> bool:
-        manner, before = (self._carries, request.random_actions), self._last_manner
+    def _resets(self, asked: Mapping[str, Any]) -> bool:
+        manner, before = (self._carries, bool(asked.get("random_actions"))), self._last_manner
         self._last_manner = manner
         if self._carries:
             return self._forced or manner != before or self._needs_initial_reset
-        return super()._resets(request)
+        return super()._resets(asked)
 
     def _random_actions(self) -> Any:
         return self.env.action_space.sample()
@@ -369,10 +369,8 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
     def _try_env_reset(self, **arguments: Any) -> tuple[Any, Any]:
         observations, infos = super()._try_env_reset(**arguments)
         if self.reason is None:
-            env = self.env
-            blank = SingleAgentEpisode(
-                observation_space=env.single_observation_space, action_space=env.single_action_space
-            )
+            spaces_of_lane = self.env.single_observation_space, self.env.single_action_space
+            blank = SingleAgentEpisode(observation_space=spaces_of_lane[0], action_space=spaces_of_lane[1])
             self._rollout = Rollout(observations, infos, blank)
         return observations, infos
 
@@ -602,22 +600,3 @@ def callbacks_heard(config: Any, silent: type[RLlibCallback] = RLlibCallback) ->
         if force_list(getattr(config, f"callbacks_{name}"))
         or any(getattr(one, name) not in (getattr(RLlibCallback, name), getattr(silent, name)) for one in classes)
     }
-
-
-@dataclass(frozen=True)
-class SampleRequest:
-    """The arguments of `_sample` of RLlib's env runners."""
-
-    explore: bool
-    num_timesteps: int | None = None
-    num_episodes: int | None = None
-    random_actions: bool = False
-    force_reset: bool = False
-
-    def is_met(self, steps: int, episodes: int) -> bool:
-        """Returns True if enough was sampled."""
-        return episodes >= (self.num_episodes or 0) if self.num_timesteps is None else steps >= self.num_timesteps
-
-    def missing_episodes(self, episodes: int) -> int | None:
-        """Returns the number of episodes that are still to end; None if their number does not matter."""
-        return None if self.num_episodes is None else self.num_episodes - episodes
