@@ -62,7 +62,7 @@ class OurGoal(envoi.GoalReplay):
 
 
 def pair(make, theirs, ours, draw, *arguments, **named):
-    """What is inside, their wrapper, ours, and random actions; `arguments` are the wrappers' own."""
+    """Returns what is inside, their wrapper, ours, and random actions; `arguments` are the wrappers' own."""
     wraps = (lambda env, wrapper=wrapper: wrapper(env, *arguments, **named) for wrapper in (theirs, ours))
     return (make, *wraps, draw)
 
