@@ -21,10 +21,9 @@ NAME = "pettingzoo_aec"
 
 def refused_rewards(multi: MultiEnv) -> list[LossyConversion]:
     """Returns an error for each agent whose rewards AEC cannot sum: those that are not one array."""
+    hint = "AEC rewards are summed; make it one array"
     return [
-        LossyConversion(
-            f"reward[{agent!r}]", "type", repr(spec), PETTINGZOO, "AEC rewards are summed; make it one array"
-        )
+        LossyConversion(f"reward[{agent!r}]", "type", repr(spec), PETTINGZOO, hint)
         for agent, spec in multi.reward_spec.items()
         if isinstance(spec, (dict, list, tuple))
     ]
@@ -50,7 +49,6 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
     """
 
     _framework = NAME
-    _planned = ("_validate",)
     _memory = (
         *("agents", "agent_selection", "rewards", "terminations", "truncations", "infos", "_cumulative_rewards"),
         *("_skip_agent_selection", "_observations", "_acting", "_actions", "_has_masks"),
@@ -61,10 +59,6 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             raise error
         super()._describe()
         self.metadata["is_parallelizable"] = bool(acts_at_once(self.multi))  # as far as that is known
-
-    def _plan(self) -> None:
-        super()._plan()
-        self._validate = self._env is not self.multi
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """Starts a new episode; see `pettingzoo.AECEnv.reset`.
@@ -103,7 +97,7 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             return
         if agent in self._decoders:
             action = self._decoders[agent](action)
-        if self._validate:  # at once, and not when the last agent has acted
+        if self._env is not self.multi:  # values are checked: at once, and not when the last agent has acted
             validate(self.multi.action_spec[agent], action, f"action[{agent!r}]")
         actions, acting = self._actions, self._acting
         actions[agent] = action
