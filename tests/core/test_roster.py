@@ -129,7 +129,7 @@ def test_few_rosters_of_turns_are_kept():
     for agent in range(1000):
         roster = roster.with_turn((agent,))
     gc.collect()
-    assert sum(isinstance(one, Roster) and one.playing == first.playing for one in gc.get_objects()) < 100
+    assert sum(type(one) is Roster and one.playing == first.playing for one in gc.get_objects()) < 100
 
 
 def test_copies_are_the_roster_itself():
