@@ -21,7 +21,7 @@ from .settings import Settings
 from .training import Job, Outcome, resume, train
 
 if TYPE_CHECKING:
-    from .algorithm_config import configure
+    from .configuration import configure
     from .env_preflight import preflight
     from .policy import Policy, load_policy
     from .registration import register
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 _HEAVY = {
-    "configure": "algorithm_config",
+    "configure": "configuration",
     "preflight": "env_preflight",
     "register": "registration",
     "Policy": "policy",

@@ -266,7 +266,7 @@ def _check(settings: Settings) -> Grouping | None:
 
 def _check_set(settings: Settings) -> None:
     """Lets RLlib check the settings of each trial, before a file is written."""
-    from .algorithm_config import load_algorithm
+    from .configuration import load_algorithm
 
     config = load_algorithm(settings.algo).get_default_config()
     options = [one.name for one in fields(Settings)]

@@ -44,8 +44,8 @@ try:
     from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback
     from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, PopulationBasedTraining, TrialScheduler
 
-    from .algorithm_config import configure, load_algorithm
     from .callbacks import RETURNS
+    from .configuration import configure, load_algorithm
     from .exact_resume import HASH_SEED
     from .faults import failure as records
     from .faults.results import has_learned

@@ -4,8 +4,8 @@ import pytest
 
 import envoi
 from envoi.integrations.rllib import ALGORITHMS, Settings
-from envoi.integrations.rllib.algorithm_config import load_algorithm
 from envoi.integrations.rllib.algorithms import find
+from envoi.integrations.rllib.configuration import load_algorithm
 from envoi.integrations.rllib.settings import (
     apply_overrides,
     make_space,
