@@ -1,17 +1,38 @@
-"""The command `envoi bench`: measures what each form adds to a step, and prints a table."""
+"""The command `envoi bench`: measures a step of an environment in every form, and prints a table."""
 
 from __future__ import annotations
 
 import statistics
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.table import Table
+
+import envoi
+from envoi import Env, EnvoiError, MultiEnv, SpecError
 
 from ..app import command
 from ..console import output_console, print_json, working
 from ..option_types import Debug, EnvName, Json, whole
+
+ROUND = 0.15
+"""Seconds of CPU time that a form has in each round, about."""
+FEWEST, MOST = 50, 5000
+"""The fewest and the most actions of a round."""
+_OVER: dict[str, Callable[[Any], Any]] = {
+    "core": lambda step: step.terminated or step.truncated,
+    "gymnasium": lambda step: step[2] or step[3],
+    "dm_env": lambda step: step.last(),
+    "tf_agents": lambda step: step.is_last(),
+    "rllib": lambda step: step[2] or step[3],
+}
+"""The end of an episode in the result of a step, by API; lanes begin their next episode by themselves."""
 
 
 @command("bench")
@@ -35,28 +56,146 @@ def _bench(
 
     from ...errors import one_line
     from ...machine_facts import machine_facts
-    from ...step_times import step_times
 
     with one_line(), working() as show:
-        load(env).close()  # a wrong name is an error before anything else
-        times = step_times(partial(load, env), form or None, rounds=rounds, lanes=lanes, show=show)
+        times, refused = step_times(partial(load, env), form or None, rounds=rounds, lanes=lanes, show=show)
+    base = next(iter(times))
+    added = {name: [ns - bare for ns, bare in zip(times[name], times[base], strict=True)] for name in times}
     if json:
-        rows = [
-            {"form": one.form, **({"refused": one.refused} if one.refused else {"ns": one.ns, "added": one.added})}
-            for one in times
-        ]
-        print_json({"env": env, "base": times[0].form, **machine_facts(), "forms": rows})
+        rows = [{"form": name, "ns": times[name], "added": added[name]} for name in times]
+        rows += [{"form": name, "refused": reason} for name, reason in refused.items()]
+        print_json({"env": env, "base": base, **machine_facts(), "forms": rows})
         return
     table = Table(box=None, pad_edge=False)
     for index, title in enumerate(("form", "ns a step", "added", "quartiles of added")):
         table.add_column(title, justify="right" if index else "left")
-    for one in times:
-        if not one.refused:
-            low, middle, high = statistics.quantiles(one.added, n=4)
-            added = ("base", "") if one is times[0] else (f"{middle:,.0f}", f"{low:,.0f} to {high:,.0f}")
-            table.add_row(one.form, f"{statistics.median(one.ns):,.0f}", *added)
+    for name in times:
+        low, middle, high = statistics.quantiles(added[name], n=4)
+        more = ("base", "") if name == base else (f"{middle:,.0f}", f"{low:,.0f} to {high:,.0f}")
+        table.add_row(name, f"{statistics.median(times[name]):,.0f}", *more)
     console = output_console()
     console.print(table)
-    for one in times:
-        if one.refused:
-            console.print(f"{one.form}: refused: {one.refused}", markup=False)
+    for name, reason in refused.items():
+        console.print(f"{name}: refused: {reason}", markup=False)
+
+
+@dataclass(frozen=True)
+class _Player:
+    """Plays a form: `step` takes an action of all lanes, and `over` says if it ended the episode."""
+
+    step: Callable[[Any], Any]
+    over: Callable[[Any], Any]
+    reset: Callable[[], Any]
+    begin: Callable[[], Any]
+    lanes: int = 0
+
+    def play(self, actions: Sequence[Any]) -> None:
+        step, over, reset = self.step, self.over, self.reset
+        for action in actions:
+            if over(step(action)):
+                reset()
+
+
+def step_times(
+    make: Callable[[], Env | MultiEnv],
+    forms: Sequence[str] | None = None,
+    *,
+    rounds: int = 9,
+    lanes: int = 16,
+    show: Callable[[str], None] = lambda text: None,
+) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """Measures a step of an environment in its own API, in the core and in every form.
+
+    Returns the nanoseconds of a step of one lane in each round, and why other forms are not measured. Each round plays
+    all forms, and times are those of the thread's CPU, so other programs disturb them little.
+    """
+    from envoi.adapters import FRAMEWORKS, TARGETS
+    from envoi.adapters.registry import framework, home
+    from envoi.lane_values import stack
+
+    for name in forms or ():
+        framework(name)  # a wrong name is an error before anything else
+    if rounds < 2 or lanes < 1:
+        raise SpecError(f"rounds, lanes: expected at least 2 rounds and 1 lane, got {rounds} and {lanes}")
+    core: Any = make()
+    several = isinstance(core, MultiEnv)
+    if not several and core.batch_size is not None:
+        raise SpecError(f"expected an environment without lanes, got a batch of {core.batch_size}")
+    comparable = [name for name in TARGETS if name != "pettingzoo_aec" and several == (name == "pettingzoo")]
+    players, refused = {"core": _player("core", core)}, dict[str, str]()
+    times: dict[str, list[float]] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of narrowed numbers, which `losses` lists
+        actions = _actions(core, players["core"])
+        source = getattr(core, "source", None)
+        row = None if source is None else home(source)
+        if row is not None and (row.name == "pettingzoo" if several else row.name in _OVER):
+            players = {f"{row.name}, the source": _player(row.name, make().source), **players}  # pyright: ignore[reportAttributeAccessIssue]
+        for name in forms or [name for name in comparable if FRAMEWORKS[name].is_installed]:
+            show(f"making the form of {name}")
+            try:
+                if name in comparable:
+                    player = _form_player(make, name, lanes)
+                    players[f"{name}, {lanes} lanes" if player.lanes else name] = player
+                else:
+                    refused[name] = "its steps compare with no other form of this environment"
+            except EnvoiError as error:
+                refused[name] = str(error).splitlines()[0]
+        for number in range(rounds + 1):  # the first warms up
+            for name, player in players.items():
+                show(f"round {number} of {rounds}: {name}")
+                some = actions
+                if player.lanes:
+                    fewer = actions[: max(8, len(actions) // lanes)]
+                    some = [stack(core.action_spec, [action] * lanes) for action in fewer]
+                player.begin()
+                start = time.thread_time_ns()
+                player.play(some)
+                spent = time.thread_time_ns() - start
+                if number:
+                    times.setdefault(name, []).append(spent / len(some) / max(player.lanes, 1))
+    return times, refused
+
+
+def _form_player(make: Callable[[], Any], name: str, lanes: int) -> _Player:
+    from envoi.adapters import FRAMEWORKS, convert
+
+    if FRAMEWORKS[name].only_lanes:
+        return _player(name, convert(envoi.batch(make, lanes), name), lanes)
+    form = convert(make(), name)
+    return _player(name, form() if name == "rllib" else form)  # an `EnvCreator`
+
+
+def _player(name: str, form: Any, lanes: int = 0) -> _Player:
+    if isinstance(form, MultiEnv) or name == "pettingzoo":
+
+        def step(action: Any) -> Any:
+            acting = form.acting if isinstance(form, MultiEnv) else form.agents
+            return form.step({agent: action[agent] for agent in acting})
+
+        return _Player(step, lambda step: not form.agents, form.reset, partial(form.reset, seed=0))
+    seed = {"seed": 0} if "gymnasium" in name or name in ("core", "rllib") else {}
+
+    def begin() -> Any:
+        if name == "sb3":
+            form.seed(0)
+        return form.reset(**seed)
+
+    return _Player(form.step, _OVER.get(name, lambda step: False), form.reset, begin, lanes)
+
+
+def _actions(core: Any, player: _Player) -> list[Any]:
+    """Returns random actions for about `ROUND` seconds; those of agents that act in a game are legal."""
+    start, rng, found = time.thread_time(), np.random.default_rng(0), list[Any]()
+    last = player.begin()
+    while len(found) < FEWEST or (len(found) < MOST and time.thread_time() - start < ROUND):
+        if isinstance(core, MultiEnv):  # of all agents, as forms may ask those that wait for one too
+            action = {agent: envoi.sample(core.action_spec[agent], rng) for agent in core.possible_agents}
+            action |= core.sample_actions(last.infos)
+        else:
+            action = core.sample_action()
+        found.append(action)
+        last = player.step(action)
+        if player.over(last):
+            last = player.reset()
+    return found
