@@ -20,12 +20,24 @@ _FUNCTIONS = ("transition", "observe", "reward", "terminal", "truncated", "disco
 def unchanged_states(env: Any) -> Generator[None]:
     """Refuses functions of the models inside an environment that change a state in place.
 
+    A kernel calls none of them, and none is compiled meanwhile.
+
     Raises:
         SpecError: One has; the message names the function and the leaf.
     """
+    batch = env
+    while hasattr(batch, "env"):
+        batch = batch.env
+    batch = getattr(batch, "lanes", batch)  # of a compiled model, or a `BatchModel`, the batch that steps it
+    if getattr(batch, "has_kernel", False):
+        yield
+        return
     models: dict[int, Any] = {id(model): model for model in _models(env.unwrapped)}
     spaces: list[tuple[Any, dict[str, Any]]] = [(model, model.__dict__) for model in models.values()]
     before = [dict(space) for _, space in spaces]
+    may_compile = hasattr(batch, "is_watched")
+    if may_compile:
+        batch.is_watched = True
     try:
         for model, space in spaces:
             kind = model.__class__
@@ -36,6 +48,8 @@ def unchanged_states(env: Any) -> Generator[None]:
                     space[name] = _watched(getattr(model, name), f"{kind.__name__}.{name}")
         yield
     finally:
+        if may_compile:
+            batch.is_watched = False
         for (_, space), held in zip(spaces, before, strict=True):
             for name in _FUNCTIONS:
                 space.pop(name, None)

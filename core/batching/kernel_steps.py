@@ -35,9 +35,11 @@ class KernelSteps(BatchEnv):
 
     Attributes:
         choice: The state of the decision to compile.
+        is_watched: True while other functions stand in for the model's, which must not be compiled.
     """
 
     choice: Choice
+    is_watched = False
     _runner: Runner | None = None
     _in_records = False  # True if the records of the runner hold the states
     _in_class = True  # True if the class below holds them
@@ -50,6 +52,11 @@ class KernelSteps(BatchEnv):
         self.choice = Choice(compiled)
         if compiled is True:
             self.choice.compile(self._sized_plan, self._start)
+
+    @property
+    def has_kernel(self) -> bool:
+        """True once the kernel is compiled."""
+        return self._runner is not None
 
     def obstacle(self) -> str:
         """Returns why the lanes cannot be compiled; empty if they are or can be. numba itself is not asked."""
@@ -150,20 +157,18 @@ class KernelSteps(BatchEnv):
             restart, hold = step_masks(self, restart, hold)
         if hold is None:
             values = runner.launch(runner, action, restart, count, ask)
-        else:
-            before = self._observation
-            with runner.holding(hold, True):
-                values = runner.launch(runner, action, restart, count, ask)
+            if values is not None:
+                self._observation, self._in_class = values[0], False
+            return values
+        before = self._observation
+        with runner.holding(hold, True):
+            values = runner.launch(runner, action, restart, count, ask)
         if values is None:
             return None
         self._observation, self._in_class = values[0], False
-        if hold is not None:
-            self._hold_observation(before, hold)
-            *middle, infos, _ = values[1:]
-            infos = Infos(columns=infos.columns, n=self.batch_size, mask=~hold)
-            # The mask of the lanes that have ended is that of the caller's own, where some pause.
-            values = (self._observation, *middle, infos, None)
-        return values
+        self._hold_observation(before, hold)
+        _, *middle, infos, _ = values  # the last is a mask of all lanes that have ended, also of those that pause
+        return (self._observation, *middle, Infos(columns=infos.columns, n=self.batch_size, mask=~hold), None)
 
     def step_alone(self, action: Any) -> Any:
         """Returns the values of `step_values` for a single lane, with infos None for an empty one.
@@ -184,7 +189,7 @@ class KernelSteps(BatchEnv):
     def _interpreted(self, action: Any, restart: Mask | None, hold: Mask | None) -> Any:
         choice = self.choice
         self._leave_records()
-        if not choice.is_open:
+        if not choice.is_open or self.is_watched:
             return self._class_step(action, restart, hold)
         started = perf_counter()
         step = self._class_step(action, restart, hold)

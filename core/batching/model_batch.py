@@ -21,6 +21,7 @@ from ..seeding import Streams, batch_streams
 from ..spec import Spec, zeros
 from ..spec.base import shown
 from ..tree import AnyArray, AnyDict, AnyList, AnyScalar, AnyTuple
+from ..wrapping.arguments import each_leaf
 from .lane_contexts import LaneContexts
 
 if TYPE_CHECKING:
@@ -160,7 +161,9 @@ class ModelBatch(LaneContexts):
             if np.count_nonzero(over) or not self._begun:
                 self._refuse(over)
         if self._one_action:
-            self._check_number(action)
+            self._check_number(action, "action")
+        else:
+            each_leaf(self.action_spec, lambda leaf, path, value: self._check_number(value, path), action)
         if idle is not None:
             # The dynamics also run in lanes that do not act, with a valid action; the result is discarded.
             if self._one_action:
@@ -243,12 +246,12 @@ class ModelBatch(LaneContexts):
         # Counting is several times faster than `any` on the few bools of a mask.
         return flags if np.count_nonzero(flags) else None
 
-    def _check_number(self, action: Any) -> None:
+    def _check_number(self, action: Any, path: str) -> None:
         """Refuses actions of another number than that of the lanes, which numpy may stretch."""
         n = self.batch_size
         shape = action.shape if isinstance(action, AnyArray) else np.shape(action)
         if shape[:1] != (n,):
-            raise SpecError(f"action: expected one for each of {n} lanes, got {shown(action)}")
+            raise SpecError(f"{path}: expected one for each of {n} lanes, got {shown(action)}")
 
     def _flags(self, value: Any) -> Mask:
         if isinstance(value, AnyArray):

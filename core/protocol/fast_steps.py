@@ -30,8 +30,8 @@ Several agents and batches have too many kinds of steps for that. Their classes 
 | `step_parts()` | the parts of a step of one agent | `parts_of` | Model → gymnasium, over one by hand |
 | `step_values(actions)` | the values of `step`, None for what a quiet step would repeat | `fast_multi_step` | PettingZoo parallel → RLlib |
 | `step_rows(actions)` | all observations as one array | `rows_step` | PettingZoo parallel → vector env |
-| `ended_step(actions, restart)` | `step_values` and the lanes that ended | `ended_step` | batches of models |
-| `counted_step(actions, restart, count)` | `ended_step` with a limit of steps | `counted_step` | batches of models |
+| `ended_step(actions, restart, hold)` | `step_values` and the lanes that ended | `ended_step` | batches of models |
+| `counted_step(actions, restart, hold, count)` | `ended_step` with a limit of steps | `counted_step` | batches of models |
 
 A method is used unless a user's `step` contradicts it: `_beside_step` has the one rule for all of them.
 """  # noqa: E501 (a table)
@@ -125,12 +125,12 @@ def ended_step(env: Env) -> Callable[[Any, Any], tuple[Any, ...]]:
     return _beside_step(env, "ended_step", without_mask)
 
 
-def counted_step(env: Env) -> Callable[[Any, Any, Count], Any] | None:
+def counted_step(env: Env) -> Callable[[Any, Any, Any, Count], Any] | None:
     """Returns a batch's step under a limit of steps, or None.
 
-    `(actions, restart, count)` returns the same as `ended_step`, with the flags that the limit sets, or None before
-    anything has changed, where the limit must be applied outside. The batch has the attribute `counts_steps`, which is
-    False where the next step would be such a one.
+    `(actions, restart, hold, count)` returns the same as `ended_step`, with the flags that the limit sets. It returns
+    None, before anything has changed, where the limit must be applied outside. The batch has the attribute
+    `counts_steps`, which is False where the next step would be such a one.
     """
     return _beside_step(env, "counted_step", None)
 

@@ -621,3 +621,18 @@ def test_a_reset_of_no_lanes_changes_nothing(name, compiled):
     assert exact(result.observation) == exact(first.observation)
     assert list(result.info) == [{}] * 3
     assert not batch.step(batch.sample_action()).terminated.all()
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_nested_actions_are_one_for_each_lane(n):
+    class Pushed(CartPole):
+        action_spec = {"push": envoi.Discrete(2)}
+
+        def transition(self, state, action, rng):
+            return super().transition(state, action["push"], rng)
+
+    batch = envoi.batch(Pushed(), 3, compiled=False)
+    batch.reset(seed=0)
+    with pytest.raises(SpecError, match=r"action\['push'\]: expected one for each of 3 lanes"):
+        batch.step({"push": np.zeros(n, int)})
+    batch.step({"push": np.zeros(3, int)})

@@ -134,3 +134,6 @@ def test_bundled_models_leave_their_states(name):
         env.step(env.sample_actions({}) if name != "nim" else {env.acting[0]: 0})
     else:
         env.step(env.sample_action())
+        compiled = envoi.batch(env, 2, compiled=True)  # which does not compile what watches the states
+        compiled.reset(seed=0)
+        compiled.step(compiled.sample_action())
