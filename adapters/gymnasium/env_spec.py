@@ -9,10 +9,9 @@
 | a batch of one of these | a `vector_entry_point` that makes the lanes |
 | anything else | None, as for an environment that is not in gymnasium's registry |
 
-What cannot be repeated is an entry of `additional_wrappers` with `kwargs=None`, which `make` refuses by its name, as
-for gymnasium's wrappers: a wrapper whose class cannot be imported or whose arguments are objects with a state, and a
-rewarder or a context that was set. `to_json` fails for arguments of a wrapper that JSON would change. Attributes set
-by hand, and `validate=True`, are not in a spec.
+It is None too where `make` could not repeat the environment: around it is a wrapper whose class cannot be imported or
+whose arguments JSON would change, or a rewarder or a context was set on it. Attributes set by hand, and
+`validate=True`, are not in a spec.
 
 `max_episode_steps` is the maximal number of steps in an episode of the form; `gymnasium.make` puts a `TimeLimit` of
 as many steps around it. It is None if that would end other episodes than the form does.
@@ -28,17 +27,14 @@ import sys
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from functools import partial
-from types import BuiltinFunctionType, FunctionType
 from typing import Any, Literal
 
 import gymnasium
-import numpy as np
-from gymnasium.envs.registration import EnvSpec, WrapperSpec, load_env_creator
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 import envoi
 from envoi import Contextual, FixedLength, Lanes, Model, ModelBatch, MultiEnv, MultiModel, as_multi, as_single
-from envoi.context import ContextSet
 from envoi.structural_equality import structure
 from envoi.wrapping.delegate import Around
 from envoi.wrapping.one_agent import OneOfMany, Sole
@@ -52,12 +48,12 @@ MAKE, MAKE_VEC = f"{__name__}:make_form", f"{__name__}:make_vector_form"
 _BY_ENTRY_POINT = "vector_entry_point"  # the mode in which `gymnasium.make_vec` calls one
 
 
-def spec_of(core: Any) -> EnvSpec | None:
-    """Returns the `EnvSpec` of the gymnasium form of a core environment."""
+def spec_of(core: Any, contextual: bool = False) -> EnvSpec | None:
+    """Returns the `EnvSpec` of the gymnasium form of a core environment, whose contexts a `Contextual` may choose."""
     origin: Origin | None = core.made_by
     source = source_spec(core)
     if isinstance(core, Lanes) and origin is None and source is None:
-        specs = [spec_of(env) for env in core.envs]
+        specs = [spec_of(env, contextual) for env in core.envs]
         return specs[0] if len({structure(spec and vars(spec)) for spec in specs}) == 1 else None
     if source is not None and (origin is None or origin.name):
         spec = source
@@ -67,10 +63,12 @@ def spec_of(core: Any) -> EnvSpec | None:
         place = _class_alone(core.model if isinstance(core, ModelBatch) else core)
         spec = None if place is None else made_spec(place.partition(":")[2], name=f"python:{place}")
     else:
-        return _spec_around(core) if isinstance(core, Around) else None
-    if spec is not None:
-        spec.additional_wrappers += tuple(_settings(core, origin or Origin()))
-        spec.max_episode_steps = spec.max_episode_steps or limit_of(core)
+        return _spec_around(core, contextual) if isinstance(core, Around) else None
+    made = origin or Origin()
+    is_as_made = rewarder_of(core) == made.rewarder and (contextual or context_of(core) == made.context)
+    if spec is None or not is_as_made:
+        return None
+    spec.max_episode_steps = spec.max_episode_steps or limit_of(core)
     return spec
 
 
@@ -122,24 +120,19 @@ def made_spec(title: str = "", /, **kwargs: Any) -> EnvSpec:
     )
 
 
-def _spec_around(core: Any) -> EnvSpec | None:
+def _spec_around(core: Any, contextual: bool) -> EnvSpec | None:
     """Returns the spec of a core wrapper."""
-    inner, spec = core.env, spec_of(core.env)
+    inner, spec = core.env, spec_of(core.env, contextual or isinstance(core, Contextual))
     if spec is None or isinstance(core, (OneOfMany, Sole)):
         return spec
     while isinstance(inner, (OneOfMany, Sole)):
         inner = inner.env
-    if spec.entry_point != MAKE or source_spec(inner) is not None:
-        refused = tuple(one for one in spec.additional_wrappers if one.kwargs is None)
-        spec = made_spec(**{"batch" if _is_vector(spec) else "source": _as_text(spec)})
-        spec.additional_wrappers = refused
     entry = _entry(core)
-    if isinstance(core, Contextual):  # which has set the context of the last episode
-        spec.additional_wrappers = tuple(one for one in spec.additional_wrappers if one.name != "Context")
-    if isinstance(entry, WrapperSpec):
-        spec.additional_wrappers += (entry,)
-    else:
-        spec.kwargs["around"] = [*spec.kwargs.get("around", ()), entry]
+    if entry is None:
+        return None
+    if spec.entry_point != MAKE or source_spec(inner) is not None:
+        spec = made_spec(**{"batch" if _is_vector(spec) else "source": _as_text(spec)})
+    spec.kwargs["around"] = [*spec.kwargs.get("around", ()), entry]
     spec.max_episode_steps = limit_of(core)
     return spec
 
@@ -160,7 +153,6 @@ def made_vector_spec(spec: EnvSpec, n: int, kwargs: dict[str, Any]) -> EnvSpec:
         order_enforce=False,
         disable_env_checker=True,
         kwargs=kwargs,
-        additional_wrappers=spec.additional_wrappers if "batch" in kwargs else (),
     )
 
 
@@ -180,38 +172,19 @@ def from_text(spec: Any) -> EnvSpec:
     return EnvSpec.from_json(spec) if isinstance(spec, str) else deepcopy(spec)
 
 
-def _settings(core: Any, origin: Origin) -> Iterable[WrapperSpec]:
-    """Yields entries for the rewarder and context that were set on an environment after its construction."""
-    if (rewarder := rewarder_of(core)) != origin.rewarder:
-        kind = type(rewarder or envoi.NativeReward)
-        yield WrapperSpec("Rewarder", f"{kind.__module__}:{kind.__qualname__}", None)
-    if context_of(core) != origin.context:
-        yield WrapperSpec("Context", "envoi:Contextual", None)
-
-
-def _entry(wrapper: Any) -> Any:
-    """Returns what `_wrapped` makes a core wrapper of, or an entry that `gymnasium.make` refuses."""
+def _entry(wrapper: Any) -> dict[str, Any] | None:
+    """Returns what `_wrapped` makes a core wrapper of; None if JSON cannot express it."""
     kind, args, kwargs = wrapper.construction
-    place = place_of(kind)
-    shares = isinstance(wrapper, Contextual) and getattr(wrapper, "batch_size", None) is not None  # one selector
-    if place is None or shares or not all(map(_is_plain, (*args, *kwargs.values()))):
-        return WrapperSpec(kind.__name__, f"{kind.__module__}:{kind.__qualname__}", None)
-    entry: dict[str, Any] = {"wrapper": place, "args": [*args], "kwargs": dict(kwargs)}
+    if isinstance(wrapper, Contextual) and getattr(wrapper, "batch_size", None) is not None:
+        return None  # its lanes share one selector
+    entry: dict[str, Any] = {"wrapper": place_of(kind), "args": [*args], "kwargs": dict(kwargs)}
     if isinstance(wrapper, MultiEnv):
         entry["agent"] = wrapper.possible_agents[0]
     try:
         is_json = json.loads(json.dumps(entry)) == entry
     except (TypeError, ValueError):
-        is_json = False
-    return entry if is_json else {**entry, "wrapper": kind}  # the class itself, for which `to_json` fails
-
-
-def _is_plain(value: Any) -> bool:
-    """Returns True for an argument without a state of its own, of which another environment can have a copy."""
-    if isinstance(value, (list, tuple, dict, ContextSet)):
-        return all(map(_is_plain, value.values() if isinstance(value, Mapping) else value))
-    plain = (type(None), bool, int, float, str, np.generic, np.ndarray, type, FunctionType, BuiltinFunctionType)
-    return isinstance(value, plain)
+        return None
+    return entry if is_json and entry["wrapper"] else None
 
 
 def place_of(kind: Any) -> str | None:
@@ -305,6 +278,5 @@ def _wrapped(core: Any, around: Iterable[Any]) -> Any:
     for entry in around:
         if "agent" in entry and not isinstance(core, MultiEnv):
             core = as_multi(core, entry["agent"])
-        kind: Any = entry["wrapper"] if isinstance(entry["wrapper"], type) else load_env_creator(entry["wrapper"])
-        core = kind(core, *entry["args"], **entry["kwargs"])
+        core = load_env_creator(entry["wrapper"])(core, *entry["args"], **entry["kwargs"])
     return core
