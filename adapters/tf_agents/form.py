@@ -9,7 +9,6 @@ from typing import Any, cast
 import numpy as np
 
 from envoi import BatchEnv, Env, Infos, Reset, SpecError, Step
-from envoi.protocol.batch_env import as_mask
 from envoi.seeding import check_seed, lane_seeds
 from envoi.tree import children, is_branch, map_leaves, rebuild
 
@@ -25,7 +24,6 @@ from .specs import (
     TimeStep,
     array_encoder,
     constant,
-    filled,
     lanes_of,
     losses,
     number_encoder,
@@ -212,26 +210,6 @@ class ToTFAgentsBatch(ToTFAgents):
         that only some have text, raise a SpecError; read `infos`, which has them lane by lane.
         """
         return stacked(self.infos)
-
-    def reset_lanes(self, mask: Any, seed: int | Sequence[int | None] | None = None) -> TimeStep:
-        """Starts an episode in some lanes immediately, which TF-Agents' own environments do only in a step.
-
-        Args:
-            mask: The lanes to reset: shape (n,), bool.
-            seed: One seed for all lanes, one per lane, or None.
-
-        Returns:
-            The time step of all n lanes, which is `FIRST` in those of `mask`.
-        """
-        kinds, reward, discount, _ = self.current_time_step()  # raises an error before the first reset
-        mask = as_mask(mask, self.core.batch_size, "mask")
-        self.last = last = self._env.reset(seed=seed, mask=mask)  # pyright: ignore[reportCallIssue, reportArgumentType]
-        observation = last.observation if self._encode is None else self._encode(last.observation)
-
-        self._over = None if self._over is None or not (self._over & ~mask).any() else self._over & ~mask
-        values = (filled(kinds, mask, 0), filled(reward, mask, 0), filled(discount, mask, 1), observation)
-        self._current_time_step = make_time_step(values)
-        return self._current_time_step
 
     def restart(self, mask: Any) -> None:
         """Sets the mask of lanes that begin an episode in the next step, by default those that have ended."""

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from envoi import Array, BatchEnv, Env, EpisodeError, Infos, Reset, SnapshotUnsupported, SpecError, Step
+from envoi import Array, Env, EpisodeError, Infos, Reset, SnapshotUnsupported, SpecError, Step
 from envoi.lane_values import take
 from envoi.protocol.batch_env import as_mask, step_masks
-from envoi.protocol.env import ENDED_LANES, NOT_RESET, make_step
+from envoi.protocol.env import ENDED_LANES, make_step
 from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
@@ -196,23 +196,19 @@ class FromTFAgents(FromTFSource, ImportedEnv):
 class FromTFAgentsBatch(FromTFSource, ImportedBatch):
     """A batched environment of TF-Agents as a batch.
 
-    Its lanes are reset as TF-Agents permits: each in the step after its end, or all by `reset`. A form of envoi resets
-    any lane at any time.
+    Its lanes are reset as TF-Agents permits: each in the step after its end, or all by `reset`.
 
     Args:
         source: The batched TF-Agents environment, possibly wrapped.
         seed: A function that seeds the source, see `from_tf_agents`.
         copy: Which observations to copy, see `from_tf_agents`.
-
-    Attributes:
-        restarts: The ways in which its lanes can be reset, see `BatchEnv`.
     """
+
+    restarts = frozenset({"step"})
 
     def __init__(self, source: PyEnvironment, seed: Callable[[Any], Any] | None = None, copy: Copy = "auto") -> None:
         self._seeder = seed
         super().__init__(source, cast("int", source.batch_size), copy)
-        # Wrappers of TF-Agents do not pass on a reset of single lanes.
-        self.restarts = BatchEnv.restarts if self.form_inside is source else frozenset({"step"})
 
     def _plan(self) -> None:
         n = self.batch_size
@@ -234,7 +230,10 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
         if isinstance(seed, np.integer):  # sources may accept only Python integers
             seed = int(seed)
         if lanes is not None and not lanes.all():
-            return self._reset_lanes(lanes, seed, options)
+            raise EpisodeError(
+                "reset: TF-Agents begins an episode of single lanes only in the step after their end; "
+                "use step(actions, restart=…), or reset all lanes"
+            )
         self._give_options(options)
         if seed is not None:
             self.seed_source(seed)
@@ -256,22 +255,6 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
             if self._form is not None or not isinstance(seed, int):
                 raise
             return super()._call_seed_method(lane_seeds(seed, self.batch_size))
-
-    def _reset_lanes(self, mask: Any, seed: Any, options: Mapping[str, Any] | None) -> Reset:
-        form = self._form
-        if not self._begun:
-            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
-        if form is None or form is not self.source:
-            raise EpisodeError(
-                "reset: TF-Agents begins an episode of single lanes only in the step after their end; "
-                "use step(actions, restart=…), or reset all lanes"
-            )
-        form.reset_options = options
-        form.reset_lanes(mask, seed)
-        self._streams = batch_streams(seed, self.batch_size) or self._streams
-        self._over = self._over & ~mask
-        self._observation = form.last.observation
-        return form.last
 
     def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
         begin, _ = step_masks(self, restart, hold)

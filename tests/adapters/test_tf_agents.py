@@ -3,7 +3,6 @@
 These hold on TF-Agents' own types where it is installed, and on the light ones where it is not.
 """
 
-import itertools
 import pickle
 from collections import OrderedDict
 from pathlib import Path
@@ -177,35 +176,6 @@ def said(step):
 
 
 # Steps.
-
-
-@pytest.mark.parametrize("wrap", [lambda form: form, Passing, Remaking])
-def test_every_pair_of_flags_and_every_discount_as_a_time_step_and_back(wrap):
-    gamma = np.float32(0.99)
-    for ended, cut, discount in itertools.product([False, True], [False, True], [None, 0.0, 0.5, float(gamma), 1.0]):
-        script = [Line(discount=discount), Line(1.0, ended, cut, discount), Line()]
-        form = wrap(to_tf_agents(Scripted(*script)))
-        form.reset()
-        middle, end = form.step(5), form.step(5)
-        assert said(middle) == (1, 0, 1 if discount is None else discount)
-        if ended:
-            assert said(end) == (2, 1, 0)
-        elif cut:
-            assert said(end) == (2, 1, discount or 1)
-        else:
-            assert said(end) == (1, 1, 1 if discount is None else discount)
-
-        core = FromTFAgents(wrap(to_tf_agents(Scripted(*script))))
-        core.reset()
-        middle, end = core.step(5), core.step(5)
-        assert (middle.terminated, middle.truncated) == (False, False)
-        assert middle.discount == (1 if discount is None else discount)
-        if wrap is Remaking:
-            assert (end.terminated, end.truncated) == (ended, cut and not ended)
-            assert end.discount == (0 if ended else discount or 1 if cut else middle.discount)
-        else:
-            assert (end.terminated, end.truncated) == (ended, cut)
-            assert end.discount == (float(not ended) if discount is None else discount)
 
 
 @pytest.mark.parametrize(
@@ -794,31 +764,6 @@ def test_a_batch_tells_each_row_of_the_table_by_lane():
         assert list(zip(step.terminated.tolist(), step.truncated.tolist(), strict=True)) == [row[:2] for row in flags]
 
 
-def test_a_manual_reset_of_lanes_clears_what_waits_for_them():
-    form = to_tf_agents(envoi.batch(Scripted(Line(1.0, True), Line()), 3))
-    with pytest.raises(ValueError, match="not initialized"):
-        form.reset_lanes(np.ones(3, bool))
-    form.reset()
-    assert form.step([5, 5, 5]).is_last().all()
-    step = form.reset_lanes(np.array([True, False, False]))
-    assert step is form.current_time_step()
-    assert step.step_type.tolist() == [0, 2, 2]
-    assert step.reward.tolist() == [0, 1, 1]
-    assert step.discount.tolist() == [1, 0, 0]
-    assert form.step([5, 5, 5]).step_type.tolist() == [2, 0, 0]
-    back = FromTFAgentsBatch(form)
-    back.reset(seed=1)
-    back.step([5, 5, 5])
-    observation, infos_ = back.reset(mask=np.array([False, True, False]))
-    assert observation[:, 1].tolist() == [1, 0, 1]
-    assert len(infos_) == 3
-    with pytest.raises(EpisodeError, match=r"lanes \[0, 2\]"):
-        back.step([5, 5, 5])
-    step = back.step([5, 5, 5], restart=np.array([True, True, True]))
-    assert not (step.terminated | step.truncated).any()
-    assert step.observation[:, 1].tolist() == [0, 0, 0]
-
-
 class Rows(PyEnvironment):
     """A third-party batched source: lane i's episodes have i+2 steps, and it restarts them by itself."""
 
@@ -880,6 +825,10 @@ def test_third_party_batch_restarts_lanes_that_have_ended():
 
 def test_third_party_batch_refuses_what_it_cannot_do():
     env = from_tf_agents(Rows())
+    assert env.restarts == {"step"}
+    for mode in ("SameStep", "Disabled"):
+        with pytest.raises(LossyConversion, match="use NEXT_STEP"):
+            to_gymnasium_vector(env, autoreset_mode=mode)
     env.reset()
     with pytest.raises(EpisodeError, match=r"lanes \[1\] have not ended"):
         env.step([0, 0, 0], restart=np.array([False, True, False]))
@@ -906,19 +855,6 @@ def test_third_party_batch_refuses_what_it_cannot_do():
     env.source._step = lambda action: env.source._tell(np.array([1, 1, 1]))
     with pytest.raises(EpisodeError, match=r"lane 0.*went on"):
         env.step([0, 0, 0], restart=np.array([True, False, False]))
-
-
-def test_third_party_batch_declares_how_its_lanes_restart():
-    form = to_tf_agents(envoi.Lanes([Ends(), Ends()]))
-    for source, able in ((Rows(), {"step"}), (Passing(form), {"step"}), (form, {"step", "reset", "live"})):
-        env = FromTFAgentsBatch(source)
-        assert env.restarts == able
-        for mode, needed in (("NextStep", "step"), ("SameStep", "reset"), ("Disabled", "live")):
-            if needed in able:
-                to_gymnasium_vector(env, autoreset_mode=mode)
-            else:
-                with pytest.raises(LossyConversion, match="use NEXT_STEP"):
-                    to_gymnasium_vector(env, autoreset_mode=mode)
 
 
 def scripted_lanes(*infos):

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from machine import Subject
 
 import envoi
-from envoi.adapters.gymnasium_vector import ToGymnasiumVector
 from envoi.adapters.shared.introspection import Content
 
 # Calls of forms: ("reset", seed, options, mask), ("step", seed of the action).
@@ -32,7 +31,7 @@ def calls(name):
     return st.one_of(reset, step, step, step, step, step)
 
 
-MASKED = [name for name, row in forms.FORMS.items() if row.kind == "lanes" and row.step is not forms.step_sb3]
+MASKED = [name for name, row in forms.FORMS.items() if row.begin is forms.begin_gym]
 """The forms some of whose lanes can be reset."""
 
 
@@ -45,9 +44,7 @@ def play(name, form, call):
     given = None if options is None else dict(options)
     if mask is None:
         return row.begin(form, seed, given)
-    if isinstance(form, ToGymnasiumVector):
-        return row.begin(form, seed, {**(given or {}), "reset_mask": np.array(mask)})
-    return form.reset_lanes(np.array(mask), seed)
+    return row.begin(form, seed, {**(given or {}), "reset_mask": np.array(mask)})
 
 
 NAMES = (
