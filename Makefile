@@ -6,7 +6,6 @@
 # make test-envpool  set envpool up in .venv-envpool, because it installs 740 MB, and run the tests that need it
 # make test-matrix  run the tests that need neither RLlib nor PyTorch with other versions of Python and the dependencies
 # make test-all  run all tests at full depth, those that need TF-Agents included
-# make soak      play 150,000 steps of every form, beside one to which nothing else is done: about five minutes
 # make lint      run ruff, and pyright on the built wheel
 # make size      count the lines of each folder beside its budget
 # make learning  compare what PPO learns with RLlib's env runner and with the batched one, over ten seeds
@@ -33,7 +32,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-deep test-search test-tf test-envpool test-all test-extras test-matrix soak lint size docs docs-serve \
+.PHONY: demo test test-deep test-search test-tf test-envpool test-all test-extras test-matrix lint size docs docs-serve \
 	docs-tables bench bench-tf bench-envpool bench-memory bench-publish learning clean
 
 demo: $(VENV)/ready-demo
@@ -59,9 +58,6 @@ test-envpool: $(ENVPOOL_VENV)/ready
 test-all: $(VENV)/ready
 	$(BIN)/pytest $(PARALLEL) --hypothesis-profile full
 	$(MAKE) test-tf
-
-soak: $(VENV)/ready
-	$(BIN)/python tests/lifecycle/soak.py
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .

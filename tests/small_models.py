@@ -1,4 +1,4 @@
-"""Small models that several tests share: walks with everything random in them, and counters with nothing."""
+"""Small models that several tests share: walks with everything random in them, and counters with nothing; a wrapper."""
 
 from typing import Any, NamedTuple
 
@@ -208,3 +208,31 @@ class Steps(envoi.Model):
 
     def terminal(self, state):
         return False
+
+
+class Diary(envoi.Lifted):
+    """A wrapper that remembers all actions, observations, rewards and infos; one that `tires` ends the episode."""
+
+    def __init__(self, env, by_lane=False, tires=False):
+        self.by_lane, self.tires = by_lane, tires
+        super().__init__(env)
+
+    def change(self, specs):
+        n = () if specs.lanes is None or self.by_lane else (specs.lanes,)
+        return envoi.Change(
+            observation_spec={"now": specs.observation, "sums": envoi.Array((4,), "float64")},
+            reward_spec=envoi.Array((), "float64"),
+            discount_spec=envoi.Array((), "float64", -1, 1),
+            begin=lambda seen: np.concatenate(
+                [np.zeros((*n, 2)), np.asarray(seen["position"])[..., :1], np.zeros((*n, 1))], axis=-1
+            ),
+            remember=lambda sums, action, seen, reward: (
+                sums + np.stack([np.asarray(action), reward, seen["position"][..., 0], np.zeros(n)], axis=-1)
+            ),
+            note=lambda sums, info: sums + np.array([0, 0, 0, 1]),
+            observation=lambda seen, sums: {"now": seen, "sums": sums},
+            reward=lambda reward, sums: reward + sums[..., 0],
+            truncated=(lambda flag, sums: flag | (sums[..., 1] < -5)) if self.tires else None,
+            info=lambda sums: {"done": sums[..., 0], "times": sums[..., 3]},
+            by_lane=self.by_lane,
+        )

@@ -359,12 +359,12 @@ def test_forms_look_only_at_values_that_vary(model, varies):
 
 
 def test_a_held_step_follows_a_rewarder_set_later():
-    env = Adaptive(Simple(Drifting(), "reward"))
+    env = TimeLimit(Adaptive(Simple(Drifting(), "reward")), 100)
     native, held = env.rewarder, [to_gymnasium(env).step]
     env.reset(seed=0)
     plain = held[0](1)[1]
-    for bound in (10, 20, 40):
-        env.rewarder = FunctionReward(lambda state, action, next_state: 8.25, -bound, bound)
+    for bound, layer in ((10, env), (20, env.env), (40, env)):
+        layer.rewarder = FunctionReward(lambda state, action, next_state: 8.25, -bound, bound)
         held.append(to_gymnasium(env).step)
         for step in held:
             env.reset(seed=0)

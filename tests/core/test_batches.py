@@ -146,36 +146,6 @@ def test_a_batch_model_alone_has_no_axis(name, seed):
             return
 
 
-masks = st.lists(st.booleans(), min_size=N, max_size=N).map(np.array)
-moves = st.tuples(st.sampled_from(["restart", "reset", "pause"]), masks, st.integers(1, 6))
-
-
-@settings(max_examples=40)
-@given(st.lists(moves, min_size=5, max_size=25))
-def test_elapsed_steps_are_those_of_an_array_that_counts(sequence):
-    limited = TimeLimit(in_a_loop(Walk), 3)
-    limited.reset(seed=1)
-    counts, over = np.zeros(N, np.int64), np.zeros(N, bool)
-    for kind, mask, limit in sequence:
-        limited.max_episode_steps = limit  # applies to the episodes that have begun
-        action = np.ones(N, np.int64)
-        if kind == "reset":
-            limited.reset(mask=mask | over)
-            counts[mask | over], over = 0, np.zeros(N, bool)
-            continue
-        if kind == "restart":
-            begun, acts = mask | over, ~(mask | over)
-            step = limited.step(action, restart=begun)
-            counts[begun] = 0
-        else:
-            acts = ~(mask | over)
-            step = limited.step(action, hold=~acts)
-        counts[acts] += 1
-        np.testing.assert_array_equal(step.truncated, acts & (counts >= limit))
-        ended = step.terminated | step.truncated
-        over = ended if kind == "restart" else over | ended
-
-
 @every_kind
 @settings(max_examples=20)
 @given(st.lists(st.booleans(), min_size=N, max_size=N), st.integers(0, 99))
@@ -243,13 +213,6 @@ def test_values_have_a_leading_axis_and_dtype(make_env):
         if (step.terminated | step.truncated).any():
             env.reset()
     assert env.batch_size == N
-
-
-@every_model
-@settings(max_examples=4)
-@given(st.integers(0, 2**32))
-def test_values_of_bundled_models_lie_in_their_specs(name, seed):
-    trace(Validated(envoi.batch(make(name), 3)), 60, seed)
 
 
 def test_what_batch_makes_of_what():
@@ -621,18 +584,3 @@ def test_a_reset_of_no_lanes_changes_nothing(name, compiled):
     assert exact(result.observation) == exact(first.observation)
     assert list(result.info) == [{}] * 3
     assert not batch.step(batch.sample_action()).terminated.all()
-
-
-@pytest.mark.parametrize("n", [1, 2])
-def test_nested_actions_are_one_for_each_lane(n):
-    class Pushed(CartPole):
-        action_spec = {"push": envoi.Discrete(2)}
-
-        def transition(self, state, action, rng):
-            return super().transition(state, action["push"], rng)
-
-    batch = envoi.batch(Pushed(), 3, compiled=False)
-    batch.reset(seed=0)
-    with pytest.raises(SpecError, match=r"action\['push'\]: expected one for each of 3 lanes"):
-        batch.step({"push": np.zeros(n, int)})
-    batch.step({"push": np.zeros(3, int)})

@@ -3,7 +3,6 @@
 import copy
 import math
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -109,49 +108,6 @@ def test_masks_of_any_layout_are_read_as_numpy_reads_them(make):
         reset_both(one, other, over)
         over = step_both(one, other, mask, in_kernel=True)
     assert bits(one) == bits(other)
-
-
-@every_model
-def test_lanes_that_pause_stay_as_they_are(make):
-    one, other = pair(make)
-    over = play(one, other, 0, 3)
-    rng = np.random.default_rng(0)
-    for _ in range(12):
-        lanes, action = rng.random(N) < 0.5, one.sample_action()
-        if (over & lanes).any():
-            for batch in (one, other):
-                with pytest.raises(EpisodeError):
-                    batch.step(action, hold=~lanes)
-            over = reset_both(one, other, over)
-            continue
-        step = one.step(action, hold=~lanes)
-        same(step, other.step(action, hold=~lanes))
-        over |= step.terminated | step.truncated
-    assert bits(one) == bits(other)
-
-
-@every_model
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))])
-def test_a_copy_in_mid_episode_continues_like_the_original(make, duplicate):
-    batch = envoi.batch(make(), N, compiled=True)
-    batch.reset(seed=1)
-    batch.step(batch.sample_action())
-    twin = duplicate(batch)
-    action = batch.sample_action()
-    same(batch.step(action), twin.step(action))
-    assert bits(batch) == bits(twin)
-
-
-@every_model
-def test_snapshots_go_between_compiled_and_interpreted_batches(make):
-    one, other = pair(make)
-    play(one, other, 3, 0)
-    action, held = one.sample_action(), (one.snapshot(), other.snapshot())
-    after = one.step(action)
-    for batch in (one, other):
-        for snapshot in held:
-            batch.restore(snapshot)
-            same(after, batch.step(action))
 
 
 @every_model

@@ -7,7 +7,7 @@ import traceback
 
 import numpy as np
 import pytest
-from small_models import Drifting, Flock, Leaving, Walk
+from small_models import Drifting, Leaving, Walk
 from traces import exact
 
 import envoi
@@ -218,25 +218,6 @@ def test_a_traceback_shows_the_assembled_line():
     assert explain(form).splitlines()[assembled.lineno - 1].strip() == assembled.line
 
 
-def test_the_source_has_a_comment_for_each_layer():
-    text = explain(drifting())
-    assert text.splitlines()[:6] == [
-        "def make(again, model, RUNNING, OVER):",
-        "    def step(action):",
-        "        # a layer's functions were replaced, such as its rewarder: assemble again",
-        "        if again.is_due:",
-        "            return again(action)",
-        "        # Model: the functions that its author wrote",
-    ]
-    assert text.splitlines()[-4:] == [
-        "        # a tuple of six values",
-        "        return observation, reward, terminated, truncated, discount, info",
-        "",
-        "    return step",
-    ]
-    assert "Drifting" not in text  # no text of a user
-
-
 def test_layers_are_named_by_the_librarys_classes():
     class Own(TimeLimit):
         """A user's class, whose text must not be in the source."""
@@ -257,11 +238,6 @@ def test_layers_are_named_by_the_librarys_classes():
 )
 def test_plain_steps_say_what_they_are_of(env, title):
     assert f"# {title}\n" in explain(env())
-
-
-def test_steps_that_are_called_are_explained_so():
-    for env in (OwnStep(), Flock(), envoi.batch(Walk, 2), envoi.models.make("pursuit")):
-        assert "called as it is" in explain(env)
 
 
 @pytest.mark.parametrize("thing", [None, 3, "CartPole-v1", Drifting.observation_spec])

@@ -155,24 +155,6 @@ def test_with_closes_also_after_an_error(make):
 
 
 @over_makers(ENVS)
-def test_an_info_belongs_to_its_receiver(make):
-    env, quiet = make(), make()
-    for clear, run in ((True, env), (False, quiet)):
-        infos = []
-        for seed in range(5):
-            first = run.reset(seed=seed).info
-            second = run.step(run.sample_action()).info
-            for info in (first, second):
-                infos.append(exact(info))
-                for one in ([info] if run.batch_size is None else info) if clear else ():
-                    one.clear()
-        if clear:
-            cleared = infos
-    assert cleared == infos
-    assert all("time" in str(info) for info in infos)
-
-
-@over_makers(ENVS)
 def test_an_observation_once_given_never_changes(make):
     env, kept = make(), []
     player = Player(env, seed=0)
@@ -184,18 +166,6 @@ def test_an_observation_once_given_never_changes(make):
     for observation, was, state, had in kept:
         assert exact(observation) == was
         assert exact(state) == had
-
-
-@over_makers(BATCHES)
-def test_the_observations_of_a_batch_survive_resets_of_some_lanes(make):
-    env = make()
-    seen = env.reset(seed=0).observation
-    was = exact(seen)
-    mask = np.array([True, False, True])
-    now = env.reset(mask=mask).observation
-    assert exact(seen) == was
-    assert exact(now["position"][1]) == exact(seen["position"][1])
-    assert (now["position"][mask] != seen["position"][mask]).all()
 
 
 @pytest.mark.parametrize(("limit", "ends"), [(3, (False, True, 1)), (9, (True, True, 0)), (10, (True, False, 0))])
@@ -306,15 +276,6 @@ def test_options_reach_the_initial_state_unchanged():
     lanes.reset(options=options)
     assert [state.drift for state in lanes.state] == [0.5, 0.5]
     assert options == was
-
-
-def test_options_of_a_reset_of_some_lanes_reach_these_lanes():
-    some = np.array([True, False, True])
-    for lanes in (envoi.batch(Walk(), 3, compiled=False), envoi.batch(Flock(), 3, compiled=False)):
-        lanes.reset(seed=0)
-        lanes.reset(mask=some, options={"drift": 0.5})
-        drifts = lanes.state.drift if isinstance(lanes, envoi.ModelBatch) else [one.drift for one in lanes.state]
-        assert np.array_equal(drifts, [0.5, 0.25, 0.5])
 
 
 @pytest.mark.parametrize("model", [Walk, Flock])

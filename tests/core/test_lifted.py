@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import Flock, Leaving, Walk
+from small_models import Diary, Flock, Leaving, Walk
 from traces import exact
 
 import envoi
-import envoi.context
 import envoi.models
-from envoi.adapters import to_gymnasium
 from envoi.integrations.check import check_env
 from envoi.lane_values import lane
 from envoi.wrapping.lifted import ended
@@ -31,34 +29,6 @@ class Mirrored(envoi.Lifted):
                 [-seen["position"], np.asarray(seen["time"], float)[..., None]], axis=-1
             ),
             reward=lambda reward: -reward,
-        )
-
-
-class Diary(envoi.Lifted):
-    """A wrapper that remembers all actions, observations, rewards and infos; one that `tires` ends the episode."""
-
-    def __init__(self, env, by_lane=False, tires=False):
-        self.by_lane, self.tires = by_lane, tires
-        super().__init__(env)
-
-    def change(self, specs):
-        n = () if specs.lanes is None or self.by_lane else (specs.lanes,)
-        return envoi.Change(
-            observation_spec={"now": specs.observation, "sums": envoi.Array((4,), "float64")},
-            reward_spec=envoi.Array((), "float64"),
-            discount_spec=envoi.Array((), "float64", -1, 1),
-            begin=lambda seen: np.concatenate(
-                [np.zeros((*n, 2)), np.asarray(seen["position"])[..., :1], np.zeros((*n, 1))], axis=-1
-            ),
-            remember=lambda sums, action, seen, reward: (
-                sums + np.stack([np.asarray(action), reward, seen["position"][..., 0], np.zeros(n)], axis=-1)
-            ),
-            note=lambda sums, info: sums + np.array([0, 0, 0, 1]),
-            observation=lambda seen, sums: {"now": seen, "sums": sums},
-            reward=lambda reward, sums: reward + sums[..., 0],
-            truncated=(lambda flag, sums: flag | (sums[..., 1] < -5)) if self.tires else None,
-            info=lambda sums: {"done": sums[..., 0], "times": sums[..., 3]},
-            by_lane=self.by_lane,
         )
 
 
@@ -267,46 +237,6 @@ KINDS = {
     "a model of lanes": lambda: envoi.batch(Flock(), 2),
     "several": lambda: envoi.as_multi(Walk()),
 }
-EVERYTHING = [(name, kind) for kind in KINDS for name in (TOGETHER if kind == "several" else WRAPPINGS)]
-
-
-def lived(env, steps):
-    """The trace of the next steps, from the environment's current state."""
-    told, several = [], isinstance(env, envoi.MultiEnv)
-    for _ in range(steps):
-        action = env.sample_actions() if several else env.sample_action()
-        step = env.step(action)
-        over = ended(env, step)
-        told.append((exact(action), exact(step)))
-        if np.any(over):
-            told.append(exact(env.reset(mask=over) if np.ndim(over) else env.reset()))
-    return told
-
-
-@pytest.mark.parametrize(("name", "kind"), EVERYTHING)
-def test_wrapped_episodes_are_restored_copied_and_pickled(name, kind):
-    env = wrapped(KINDS[kind](), name)
-    env.reset(seed=3)
-    lived(env, 3)
-    held = pickle.loads(pickle.dumps(env.snapshot()))
-    others = [copy.copy(env), copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
-    future = lived(env, 12)
-    for _ in range(2):
-        env.restore(held)
-        assert lived(env, 12) == future
-    for other in others:
-        assert type(other) is type(env)
-        assert lived(other, 12) == future
-    fresh = wrapped(KINDS[kind](), name)
-    fresh.restore(held)
-    assert lived(fresh, 12) == future
-
-
-def test_a_snapshot_is_for_its_own_kind():
-    limited, shown = envoi.TimeLimit(Walk(), 3), envoi.History(Walk())
-    limited.reset()
-    with pytest.raises(envoi.SnapshotUnsupported, match="expected a snapshot of History, got one of TimeLimit"):
-        shown.restore(limited.snapshot())
 
 
 def test_a_wrapper_is_of_its_class_whatever_is_inside():
@@ -374,15 +304,6 @@ def test_wrappers_have_classes_over_each_kind(kind):
     for _ in range(6):
         step = both.step(both.sample_actions() if kind == "several" else both.sample_action())
     assert np.all(ended(both, step))
-
-
-def test_the_same_wrapper_goes_over_a_batch():
-    env = Diary(envoi.TimeLimit(Walk(), 5), by_lane=True)
-    batch = envoi.batch(env, 3)
-    assert isinstance(batch, Diary)
-    assert batch.by_lane
-    assert isinstance(batch.env, envoi.TimeLimit)
-    assert isinstance(batch.env.env, envoi.Lanes)
 
 
 def test_what_cannot_be_wrapped_or_stepped_is_refused():
@@ -464,86 +385,6 @@ def test_specs_of_all_layers_follow_a_rewarder():
             each.reset(seed=4)
         action = plain.sample_action()
         np.testing.assert_array_equal(wrapped_env.step(action).reward, 4 * plain.step(action).reward)
-
-
-class FromZero(envoi.Lifted):
-    """Rewards counted from the lowest one, which is known when the wrapper is planned."""
-
-    def change(self, specs):
-        low = 0 if specs.reward.low is None else specs.reward.low
-        spec = envoi.Array((), "float64", low=0)
-        return envoi.Change(reward_spec=spec, reward=lambda reward: reward - low)
-
-
-def pendulum(g=10.0):
-    model = envoi.models.Pendulum()
-    model.context = {"g": g}
-    return model
-
-
-def contextual(bind=None):
-    contexts = {"a": {"g": 5.0}, "b": {"g": 15.0}}
-    return envoi.Contextual(pendulum(), contexts, state_context_features=["g"], bind=bind)
-
-
-def seven(state, action, next_state):
-    return 7.0
-
-
-@pytest.mark.parametrize(
-    ("make", "rewarder"),
-    [
-        (lambda: FromZero(Walk()), Penalty()),
-        (contextual, seven),
-        (lambda: contextual(envoi.context.Factory(pendulum)), seven),
-    ],
-    ids=["rewards", "contexts", "environments by context"],
-)
-def test_what_is_around_follows_what_is_set_inside(make, rewarder):
-    alone, inside, in_form = make(), make(), make()
-    around, form = envoi.TimeLimit(inside, 100), to_gymnasium(in_form)
-    for env in (alone, inside, in_form):
-        env.rewarder = rewarder
-    for seed in (4, None, None):
-        for env in (alone, around, form):
-            env.reset(seed=seed)
-        for _ in range(3):
-            action = alone.sample_action()
-            step = alone.step(action)
-            if rewarder is seven:
-                assert step.observation[-1] == alone.context["g"]
-            np.testing.assert_equal(around.step(action), step)
-            np.testing.assert_equal(form.step(action)[:2], step[:2])
-            np.testing.assert_equal(around.observation, step.observation)
-            if step.terminated:
-                break
-
-
-# Episodes.
-
-
-@pytest.mark.parametrize(("name", "kind"), EVERYTHING)
-def test_steps_outside_an_episode_change_nothing(name, kind):
-    env = wrapped(KINDS[kind](), name)
-    several = isinstance(env, envoi.MultiEnv)
-    shape = () if several or env.batch_size is None else (env.batch_size,)
-    action = {"agent": np.int64(1)} if several else np.ones(shape, np.int64)
-    before = pickle.dumps(env)
-    with pytest.raises(envoi.EpisodeError, match="reset"):
-        env.step(action)
-    assert pickle.dumps(env) == before
-    env.reset(seed=5)
-    for _ in range(50):
-        if np.any(ended(env, env.step(action))):
-            break
-    else:
-        raise AssertionError("no episode ended")
-    before = env.snapshot()
-    with pytest.raises(envoi.EpisodeError, match="ended"):
-        env.step(action)
-    assert exact(before.content[1]) == exact(env.snapshot().content[1])
-    env.reset()
-    env.step(action)
 
 
 # Several agents.

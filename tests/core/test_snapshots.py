@@ -1,4 +1,4 @@
-"""A snapshot holds all that decides the future; copies live on their own."""
+"""A snapshot holds all that decides the future; `lifecycle` holds that copies live on their own."""
 
 import copy
 import pickle
@@ -27,12 +27,6 @@ ENVS = {
     **{name: (lambda name=name: make(name)) for name in MODELS},
 }
 every_env = pytest.mark.parametrize("make_env", ENVS.values(), ids=ENVS)
-COPIES = {
-    "deepcopy": copy.deepcopy,
-    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
-    "cloudpickle": lambda env: pickle.loads(cloudpickle.dumps(env)),
-}
-every_copy = pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES)
 
 
 @every_env
@@ -100,27 +94,8 @@ def test_environments_without_snapshots_say_so():
             call()
 
 
-@every_env
-@every_copy
-@pytest.mark.parametrize("begun", [False, True])
-def test_a_copy_continues_alone(make_env, duplicate, begun):
-    env = make_env()
-    if begun:
-        player = Player(env, seed=2)
-        player.play(6)
-        over, twin, was = player.over, duplicate(env), exact(env.state)
-        theirs = player.play(40, env=twin, over=over)
-        assert exact(env.state) == was
-        assert player.play(40) == theirs
-        return
-    env.restore(env.snapshot())
-    for each in (env, duplicate(env)):
-        with pytest.raises(envoi.EpisodeError, match="has not begun"):
-            _ = each.observation
-    assert trace(duplicate(env), 30, seed=8) == trace(env, 30, seed=8)
-
-
-@pytest.mark.parametrize("duplicate", [COPIES["deepcopy"], COPIES["cloudpickle"]])  # pickle finds classes by name
+# pickle finds classes by name
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: cloudpickle.loads(cloudpickle.dumps(env))])
 def test_environments_of_local_classes_can_be_copied(duplicate):
     class Local(Walk):
         def __init__(self, step):

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 from hypothesis import strategies as st
 from machine import Subject
+from small_models import Diary
 from walks import CORES
 
 import envoi
@@ -136,6 +137,8 @@ WRAPPERS = {
     "ActionDiscretize": ("box", lambda env: envoi.ActionDiscretize(env, 5)),
     "ActionRepeat": ("integer", lambda env: envoi.ActionRepeat(env, 2)),
     "Contextual": ("integer", lambda env: envoi.Contextual(env, DRIFTS, dict_observation_space=True)),
+    "Diary": ("integer", Diary),
+    "Diary by lane": ("integer", lambda env: Diary(env, by_lane=True)),
     "ExtraDisabledActions": ("integer", lambda env: envoi.ExtraDisabledActions(env, 2)),
     "FixedLength": ("integer", lambda env: envoi.FixedLength(env, 4)),
     "FlattenAction": ("box", envoi.FlattenAction),
