@@ -160,15 +160,11 @@ def test_what_a_person_or_a_spreadsheet_wrote_means_what_it_says(tmp_path, suffi
     [
         ("a.ymal", "{}", r"a\.ymal: expected a file of a known kind, got '\.ymal'; did you mean '\.y"),
         ("a", "{}", r"got ''; there are: \.csv, \.json, \.yaml, \.yml"),
-        ("a.json", "", r"a\.json: expected contexts by id, got an empty file"),
         ("a.yaml", "# nothing\n", r"expected contexts by id, got an empty file"),
-        ("a.csv", " \n", r"expected contexts by id, got an empty file"),
         ("a.json", '{"a": {\n"x": 1,,}}', r"a\.json: Expecting property name .* line 2 column 8"),
         ("a.json", "[1]", r"contexts\[0\]: expected a mapping of feature names to values, got 1"),
-        ("a.yaml", "three", r"contexts: expected a mapping of ids to contexts, or a list of contexts, got 'three'"),
         ("a.json", '{"a": {"x": 1}, "a": {}}', r"expected each key once, got 'a' twice"),
         ("a.json", '{"a": {"x": 1, "x": 2}}', r"expected each key once, got 'x' twice"),
-        ("a.json", '{"a": 3}', r"contexts\['a'\]: expected a mapping of feature names to values, got 3"),
         ("a.json", '{"0": {"x": [1]}}', r"contexts\[0\]\['x'\]: expected a number, a string, .* got \[1\]"),
         ("a.yaml", "a: {x: 1\nb: 2", r"a\.yaml: not YAML: .* line 2, column 2"),
         ("a.yaml", "a: {x: 1}\nb: {x: 2}\na: {}", r"line 3: expected each key once, got 'a' twice"),
@@ -176,17 +172,9 @@ def test_what_a_person_or_a_spreadsheet_wrote_means_what_it_says(tmp_path, suffi
         ("a.yaml", "a: {x: 2020-01-01}", r"contexts\['a'\]\['x'\]: expected a number, a string, .* datetime"),
         ("a.yaml", "a: {x: !!python/name:os.system }", r"not YAML: could not determine a constructor .* line 1"),
         ("a.yaml", "1.5: {}", r"contexts: expected ids that are strings or integers, got 1\.5"),
-        ("a.yaml", "true: {}", r"contexts: expected ids that are strings or integers, got True"),
-        ("a.yaml", "? [1]\n: {}", r"not YAML: .* unhashable key .* line 1"),
-        ("a.yaml", "a: {1: 2}", r"contexts\['a'\]: expected names of features as strings, got 1"),
-        ("a.yaml", "a: {}\n---\nb: {}", r"not YAML: .* but found another document .* line 2"),
-        ("a.yaml", "a: \x07", r"not YAML: .*position 3"),
         ("a.csv", "id,x\n0,1", r"a\.csv: line 1: expected columns 'context_id' and one for each .* got \['id', 'x'\]"),
-        ("a.csv", "context_id,x,x\n", r"line 1: expected columns 'context_id' and one for each feature, got"),
         ("a.csv", "context_id,x\n0,1\n1,2\n0,3\n", r"line 4: expected each id once, got 0 twice"),
         ("a.csv", "context_id,x\na,1,2\n", r"line 2: expected an id and at most 1 cells, got \['a', '1', '2'\]"),
-        ("a.csv", "context_id,x\n,1\n", r"line 2: expected an id and at most 1 cells, got \['', '1'\]"),
-        ("a.csv", 'context_id,x\na,"1\n', r"line \d: unexpected end of data"),
         ("a.csv", b"context_id\n\xff", r"a\.csv: 'utf-8' codec can't decode byte 0xff"),
     ],
 )
@@ -196,22 +184,13 @@ def test_a_wrong_file_is_refused_with_its_name_the_place_and_what_was_expected(t
         load_contexts(tmp_path / name)
 
 
-def test_a_file_that_is_not_there_is_an_oserror(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"none\.json"):
-        load_contexts(tmp_path / "none.json")
-
-
 @every_format
 @pytest.mark.parametrize(
     ("contexts", "message"),
     [
         ({"a": {"x": (1, 2)}}, r"contexts\['a'\]\['x'\]: expected a number, a string, a bool or None, got \(1, 2\)"),
-        ({"a": {"x": np.zeros(2)}}, r"contexts\['a'\]\['x'\]: expected a number"),
-        ({"a": {"x": 1 + 2j}}, r"contexts\['a'\]\['x'\]: expected a number"),
-        ({(1, 2): {}}, r"contexts: expected ids that are strings or integers, got \(1, 2\)"),
         ({True: {}}, r"contexts: expected ids that are strings or integers, got True"),
         ({"a": {3: 1}}, r"contexts\['a'\]: expected names of features as strings, got 3"),
-        ({"a": [1]}, r"contexts\['a'\]: expected a mapping"),
         (3, r"contexts: expected a mapping of ids to contexts, or a list of contexts, got 3"),
     ],
 )

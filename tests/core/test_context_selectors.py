@@ -1,7 +1,6 @@
 """Selectors choose contexts in order, at random, a fixed one, by a function of the user, or sample new ones."""
 
 import copy
-import pickle
 import re
 
 import ConfigSpace
@@ -67,12 +66,6 @@ def test_random_takes_all_alike_and_follows_the_seed():
     assert all(abs(drawn.count(key) - 1000) < 100 for key in CONTEXTS)
 
 
-def test_static_stays_at_its_context_or_at_the_first():
-    assert ids(begun(Static), 2) == ["a", "a"]
-    assert ids(begun(lambda: Static(7)), 2) == [7, 7]
-    assert ids(begun(lambda: Static(context_id="b")), 2) == ["b", "b"]
-
-
 @every_selector
 def test_a_selector_counts_and_remembers_the_last(make):
     selector, rng = begun(make), np.random.default_rng(0)
@@ -108,19 +101,6 @@ def test_going_back_to_a_position_repeats_what_followed(make):
     followed = [selector.select(rng) for _ in range(4)]
     selector.position = position
     assert [selector.select(state) for _ in range(4)] == followed
-
-
-@every_selector
-def test_copies_and_pickles_go_on_by_themselves(make):
-    selector, rng = begun(make), np.random.default_rng(0)
-    selector.select(rng)
-    for twin in (copy.deepcopy(selector), pickle.loads(pickle.dumps(selector))):
-        assert twin.position == selector.position
-        assert twin.position is not selector.position
-        expected = [copy.deepcopy(selector).select(np.random.default_rng(5)) for _ in range(2)]
-        assert [copy.deepcopy(twin).select(np.random.default_rng(5)) for _ in range(2)] == expected
-        twin.select(np.random.default_rng(5))
-        assert selector.n_calls == 1
 
 
 @every_selector
@@ -244,29 +224,18 @@ def test_all_that_is_sampled_lies_between_the_corners():
     [
         (lambda: begun(lambda: Static("c")), r"Static: there is no context 'c'; there are: 7, a, b"),
         (lambda: begun(lambda: Static("7")), r"Static: there is no context '7', but 7 \(int\)"),
-        (lambda: begun(lambda: Static(["a"])), r"Static: there is no context \['a'\]"),
         (lambda: Static("gravitie", {"gravity": {}}), r"no context 'gravitie'; did you mean 'gravity'\?"),
         (lambda: ids(begun(lambda: Custom(lambda s: "c")), 1), r"Custom: there is no context 'c'; there are: 7, a, b"),
-        (lambda: ids(begun(lambda: Custom(lambda s: ["a"])), 1), r"Custom: there is no context \['a'\]"),
-        (lambda: ids(begun(lambda: Custom(lambda s: None)), 1), r"Custom: there is no context None"),
         (
             lambda: ids(begun(lambda: Custom(lambda s: ({"g": 1.0}, 0))), 1),
             r"Custom: expected one of selector.contexts",
         ),
         (lambda: ids(begun(lambda: Custom(lambda s: (s.contexts["a"], 1))), 1), r"Custom: expected one of .* and 1;"),
-        (lambda: ids(begun(lambda: Custom(lambda s: (s.contexts["a"], [1]))), 1), r"Custom: expected one of"),
         (lambda: Custom(), r"Custom: expected one function \(selector\) -> context id, got \[\]"),
-        (lambda: Custom("a"), r"Custom: expected one function"),
-        (lambda: Custom(len, len), r"Custom: expected one function"),
         (lambda: ids(RoundRobin(), 1), r"RoundRobin: there are no contexts yet; call begin\(contexts\) first"),
-        (lambda: ids(Random(), 1), r"Random: there are no contexts yet"),
-        (lambda: ids(Static(), 1), r"Static: there are no contexts yet"),
         (lambda: RoundRobin().begin({}), r"contexts: expected at least one, got none"),
-        (lambda: RoundRobin(3), r"contexts: expected a mapping of ids to contexts, or a list of contexts, got 3"),
         (lambda: Sampled(SPACE, 0), r"Sampled: n: expected how many contexts, at least 1, or None, got 0"),
-        (lambda: Sampled(SPACE, 1.5), r"Sampled: n: expected how many contexts"),
         (lambda: Sampled(SPACE, True), r"Sampled: n: expected how many contexts"),
-        (lambda: Sampled(3), r"features: expected a list of features"),
         (
             lambda: Sampled(SPACE).begin(CONTEXTS),
             r"Sampled: makes its own contexts, so it would never use \['a', 'b', 7\]",

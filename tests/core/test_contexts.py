@@ -67,9 +67,7 @@ def test_the_context_reads_as_set_with_defaults_filled_in(make_env):
         ({"drif": 0}, r"context\['drif'\]: no such feature; did you mean 'drift'\?"),
         ({"drift": 2}, r"context\['drift'\]: expected a number from -1 to 1, got 2"),
         ({"drift": math.nan}, r"context\['drift'\]: expected a number from -1 to 1, got nan"),
-        ({"drift": "much"}, r"context\['drift'\]: expected a number from -1 to 1, got '?much'?"),
         ({"drift": True}, r"context\['drift'\]: expected a number"),
-        ({"drift": 0.5, "other": 1}, r"context\['other'\]: no such feature"),
     ],
 )
 def test_a_wrong_context_is_refused_with_near_names_and_nothing_changes(make_env, context, message):

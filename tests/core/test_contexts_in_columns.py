@@ -11,8 +11,7 @@ from traces import exact
 
 import envoi
 from envoi import ContextError, ContextSpace, Contextual, UniformFloat, UniformInteger
-from envoi.batching.lane_contexts import SharedColumns, derived
-from envoi.context import Categorical, Custom, Random, RoundRobin, Sampled, Selector, Static
+from envoi.context import Categorical, Custom, Random, RoundRobin, Sampled, Static
 from envoi.seeding import batch_streams
 
 FEATURES = ("whole", "real", "fixed", "kind")
@@ -53,7 +52,7 @@ class Held(envoi.BatchModel):
         return np.zeros(len(state), bool)
 
 
-class Backwards(Selector):
+class Backwards(RoundRobin):
     """A user's selector, which remembers in place."""
 
     def choose(self, rng):
@@ -285,14 +284,3 @@ def test_contexts_that_differ_in_a_sign_of_zero_differ():
     env.reset(seed=0)
     env.reset()
     assert np.signbit(env.state[0, 1])
-
-
-def test_a_derived_quantity_is_computed_once_for_each_size():
-    columns, calls = SharedColumns({"real": np.zeros(2)}), []
-
-    def rows(context, size):
-        calls.append(size)
-        return np.zeros((size, 3))
-
-    shapes = [derived(rows, columns, size).shape for size in (2, 4, 2, 4)]
-    assert (shapes, calls) == ([(2, 3), (4, 3)] * 2, [2, 4])

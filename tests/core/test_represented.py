@@ -1,7 +1,5 @@
 """Objects inside, arrays outside: what represents a state or an observation, and when it is asked."""
 
-import copy
-import pickle
 from collections import Counter
 from dataclasses import dataclass
 
@@ -317,22 +315,6 @@ def test_a_representation_is_a_function_and_a_spec():
         Representation(3, Discrete(3))
     with pytest.raises(SpecError, match=r"spec\['a'\]: expected a spec"):
         Representation(len, {"a": int})
-
-
-def test_copies_pickles_and_snapshots_go_on_alike():
-    env = Represented(Things(), state={"n": Counted()}, observation={"n": Counted()})
-    env.reset(seed=1)
-    env.step(1)
-    seen, held = env.observation, env.snapshot()
-    others = [copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
-    assert [other.observation for other in others] == [seen, seen]
-    expected = env.step(2)
-    for other in others:
-        assert other.step(2).observation == expected.observation
-        assert other.state == env.state
-    env.restore(held)
-    assert env.observation is seen
-    assert env.step(2).observation == expected.observation
 
 
 def test_a_class_of_objects_is_a_spec():

@@ -1,8 +1,5 @@
 """Options of a reset that set the context: their names, and the entries that they make in infos."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -68,21 +65,14 @@ ENVS = {
     "by attributes": lambda: Contextual(Catch(), [{"gravity": 1.0}], bind=lambda env, context: None, hide_context=True),
 }
 MISSPELT = {
-    "batch model": ["gravty", "Gravity", "gravitiy", "lenght", "mass_cart"],
     "model": ["drif", "driftt", "Drift"],
     "model batch": ["gravty"],
-    "lanes": ["drif"],
     "several agents": ["stumbel", "max_step", "MAX_STEPS"],
-    "wrapped": ["gravty"],
-    "as one of several": ["gravty"],
-    "contextual": ["gravty"],
-    "contextual batch": ["gravty"],
     "contextual agents": ["stumbel"],
-    "by attributes": ["gravty"],
 }
 
 
-@pytest.mark.parametrize("name", ENVS)
+@pytest.mark.parametrize("name", MISSPELT)
 def test_a_misspelt_option_of_the_context_is_refused_with_near_names_before_anything_happens(name):
     env = ENVS[name]()
     env.reset(seed=0)
@@ -287,24 +277,6 @@ def test_options_reach_every_agents_info_and_end_with_the_episode():
     assert [context_entries(infos[agent]) for agent in env.agents] == [said] * len(env.agents)
     infos = env.reset().infos
     assert {len(context_entries(infos[agent])) for agent in env.agents} == {1}
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_what_infos_say_survives_copies_and_snapshots(copied):
-    for make in (lambda: Contextual(CartPole(), SET), lambda: Contextual(envoi.batch(CartPole(), 2), SET)):
-        env = make()
-        env.reset(seed=0, options={"gravity": 1.0})
-        held, again = env.snapshot(), copied(env)
-        env.reset()
-        env.restore(held)
-        for one in (env, again):
-            info = one.step(one.sample_action()).info
-            assert context_entries(info if env.batch_size is None else info[0]) == {
-                "context_id": None,
-                "context": full(gravity=1.0),
-            }
-        steps = copied(env.step(env.sample_action()).info)
-        assert context_entries(steps if env.batch_size is None else steps[0])["context"] == full(gravity=1.0)
 
 
 @given(st.lists(st.sampled_from(["nothing", "feature", "context", "id", "lane"]), min_size=1, max_size=8))

@@ -13,7 +13,18 @@ from small_models import Flock, Walk
 from traces import exact, trace
 
 import envoi
-from envoi import FunctionReward, ModelReward, NativeReward, Rewarder, Scaled, SpecError, Sum, TimeLimit, Validated
+from envoi import (
+    FunctionReward,
+    FunctionTermination,
+    ModelReward,
+    NativeReward,
+    Rewarder,
+    Scaled,
+    SpecError,
+    Sum,
+    TimeLimit,
+    Validated,
+)
 from envoi.models import MODELS, CartPole, Catch, Pendulum, make
 
 
@@ -93,19 +104,18 @@ def test_sums_are_flat_so_that_brackets_do_not_matter(a, b, c):
     assert hash((a + b) + c) == hash(a + (b + c))
 
 
+FUNCTIONS = (len, min, max, abs, all, any, sum, ord, chr, hex)
 PAIRS = {
     "attributes": lambda x: Fixed(x),
-    "slots": lambda x: Slotted(x),
     "private slots": lambda x: Slotted(1, x),
     "inherited slots": lambda x: SlottedMore(x, 1),
-    "own slots": lambda x: SlottedMore(1, x),
     "arrays": lambda x: Fixed(np.array([[1, x], [2, 3]])),
     "arrays of objects": lambda x: Fixed(np.array(["far" + str(x), (x, 1.5), None], object)),
     "dicts": lambda x: Fixed({"a": [x, {"b": np.array([x])}], "c": {x}}),
     "tuples": lambda x: Fixed(((1, (x,)), None)),
     "sums": lambda x: Fixed(1) + Fixed(x),
-    "weights": lambda x: x * Fixed(1),
     "nested": lambda x: 2 * (Fixed(1) + 3 * (Slotted(x) - Fixed(2))),
+    "terminations": lambda x: ~FunctionTermination(str) | FunctionTermination(FUNCTIONS[x]) & chr,
     "specs": lambda x: NativeReward(envoi.Array((), "float64", high=x)),
 }
 
@@ -357,10 +367,6 @@ class Prices:
 def test_what_a_rewarder_holds_is_compared_by_attributes_where_it_cannot_be_hashed():
     assert Fixed(Prices(1.0)) == Fixed(Prices(1.0)) != Fixed(Prices(2.0))
     assert hash(Fixed(Prices(1.0))) == hash(Fixed(Prices(1.0)))
-
-
-# qgym's initial mapping (van der Linde et al., 2023) with its own numbers: qubits are placed one a step, and a
-# placement is rewarded by the interactions whose qubits are neighbours.
 
 
 def test_functions_are_summed_and_classes_and_closed_ranges_are_refused():

@@ -1,8 +1,5 @@
 """A seed fixes everything random; nothing that only looks ever changes what comes."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -60,46 +57,6 @@ def test_without_a_seed_no_two_environments_are_alike(make_env):
     assert trace(make_env(), 30) != trace(make_env(), 30)
 
 
-@every_env
-@settings(max_examples=5)
-@given(st.lists(st.sampled_from(["look", "sample", "state", "range", "context"]), max_size=12))
-def test_looking_and_sampling_never_change_the_future(make_env, looks):
-    quiet, curious = make_env(), make_env()
-    actions = []
-    quiet.reset(seed=1)
-    actions = [quiet.sample_action() for _ in range(12)]
-    for env in (quiet, curious):
-        env.reset(seed=1)
-    over = None if quiet.batch_size is None else np.zeros(quiet.batch_size, bool)
-    for action, look in zip(actions, [*looks, *[None] * 12], strict=False):
-        if look == "look":
-            _ = curious.observation, curious.render() if curious.render_mode is None else None
-        elif look == "sample":
-            curious.sample_action()
-        elif look == "state":
-            _ = curious.state, curious.snapshot()
-        elif look == "range":
-            _ = curious.reward_range, curious.rewarder, curious.rng, curious.streams.context
-        elif look == "context":
-            _ = getattr(curious, "context", None)
-        steps = [e.step(action) if over is None else e.step(action, restart=over) for e in (quiet, curious)]
-        assert exact(steps[0]) == exact(steps[1])
-        over = over if over is None else steps[0].terminated | steps[0].truncated
-        if over is None and (steps[0].terminated or steps[0].truncated):
-            return
-
-
-@every_env
-def test_setting_the_generator_reproduces_and_reaches_every_stream(make_env):
-    def run(generator):
-        env = make_env()
-        env.rng = generator
-        assert env.rng is generator
-        return trace(env, 60)
-
-    assert run(np.random.default_rng(5)) == run(np.random.default_rng(5)) != run(np.random.default_rng(6))
-
-
 @pytest.mark.parametrize("seed", [-1, 1.0, 0.5, True, "1", [1.5], np.float64(3), b"1"], ids=repr)
 @every_env
 def test_a_seed_that_is_no_natural_number_is_refused_and_changes_nothing(make_env, seed):
@@ -136,18 +93,6 @@ def test_a_lane_has_the_same_seed_however_many_others_there_are(seed, n, more):
     assert lane_seeds(seed, n + more)[:n] == lane_seeds(seed, n)
 
 
-@every_batch
-def test_a_batch_takes_one_seed_a_lane(make_env):
-    assert (
-        trace(make_env(), 60, [3, 1, 4])
-        == trace(make_env(), 60, np.array([3, 1, 4]))
-        != trace(make_env(), 60, [3, 1, 5])
-    )
-    for wrong in ([1, 2], [1, 2, 3, 4]):
-        with pytest.raises(SpecError, match="expected one seed for each of 3 lanes"):
-            make_env().reset(seed=wrong)
-
-
 @pytest.mark.parametrize("make_env", [Walk, lambda: TimeLimit(Walk(), 9), Flock, Catch, GridWorld, CartPole])
 def test_lanes_of_a_seeded_environment_have_futures_of_their_own(make_env):
     env = make_env()
@@ -155,27 +100,6 @@ def test_lanes_of_a_seeded_environment_have_futures_of_their_own(make_env):
     lanes = envoi.batch(env, 8)
     seen = lanes.reset().observation
     assert len({str(exact(envoi.lane_values.lane(env.observation_spec, seen, i))) for i in range(8)}) > 1
-
-
-@every_env
-def test_building_copying_and_validating_leave_an_environment_untouched(make_env):
-    env, twin = make_env(), make_env()
-    for each in (env, twin):
-        each.reset(seed=0)
-        each.step(each.sample_action())
-    if env.batch_size is None:
-        envoi.batch(env, 2).reset(seed=9)
-        seen = TimeLimit(Validated(copy.deepcopy(env)), 5)
-        seen.reset(seed=1)
-    copy.copy(env).reset(seed=3)  # not shallow: an environment of its own
-    pickle.loads(pickle.dumps(env)).reset()
-    Validated(env)
-    TimeLimit(env, 4)
-    env.snapshot()
-    envoi.validate(env.observation_spec, envoi.zeros(env.observation_spec))
-    assert exact((env.state, env.observation)) == exact((twin.state, twin.observation))
-    assert exact([env.step(env.sample_action())]) == exact([twin.step(twin.sample_action())])
-    assert trace_from_here(env) == trace_from_here(twin)
 
 
 @given(seeds)

@@ -16,6 +16,7 @@ from envoi.protocol.multi_env import MASK
 WRAPPERS = {
     "clip": envoi.ActionClip,
     "discretize": lambda env: envoi.ActionDiscretize(env, 5),
+    "flatten": envoi.FlattenAction,
     "offset": envoi.ActionOffset,
     "one-hot": envoi.OneHotAction,
 }
