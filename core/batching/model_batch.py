@@ -163,7 +163,7 @@ class ModelBatch(LaneContexts):
         if self._one_action:
             self._check_number(action, "action")
         else:
-            each_leaf(self.action_spec, lambda leaf, path, value: self._check_number(value, path), action)
+            each_leaf(self.action_spec, self._check_leaf, action)
         if idle is not None:
             # The dynamics also run in lanes that do not act, with a valid action; the result is discarded.
             if self._one_action:
@@ -252,6 +252,9 @@ class ModelBatch(LaneContexts):
         shape = action.shape if isinstance(action, AnyArray) else np.shape(action)
         if shape[:1] != (n,):
             raise SpecError(f"{path}: expected one for each of {n} lanes, got {shown(action)}")
+
+    def _check_leaf(self, leaf: Spec, path: str, action: Any) -> None:
+        self._check_number(action, path)
 
     def _flags(self, value: Any) -> Mask:
         if isinstance(value, AnyArray):
