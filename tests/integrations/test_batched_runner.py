@@ -342,39 +342,16 @@ class Listener(RLlibCallback):
         HEARD.append(("sample", len(samples)))
 
 
-class StepListener(Listener):
-    """Reads episodes after each step too, and replaces an observation."""
-
-    def on_episode_step(self, *, episode, env_index, prev_episode_chunks=(), **_):
-        assert len(episode.observations.data) == episode.t - episode.t_started + 1 + episode.observations.lookback
-        outputs = [type(episode.get_extra_model_outputs(name, -1)) for name in episode.extra_model_outputs]
-        last = episode.get_observations(-1)
-        HEARD.append(("step", env_index, episode.t, last.tolist(), episode.get_rewards(-1), outputs))
-        if episode.t == 2:
-            episode.set_observations(new_data=last / 2, at_indices=-1)
-
-
-def test_callbacks_at_each_step_read_and_change_the_episodes_of_rllibs_runner():
-    for settings in ({}, {"mode": "complete_episodes"}, {"episodes_to_numpy": False, "episode_lookback_horizon": 3}):
-        config = partial(config_of, **settings)
-        calls = [{}] if "mode" in settings else [{}, {"num_timesteps": 9}, {"num_episodes": 4}, {"num_timesteps": 20}]
-        (theirs, _), (ours, _) = (run(r, calls) for r in both(lambda made=config: made().callbacks(StepListener)))
-        for one, other in zip(ours, theirs, strict=True):
-            assert_same(one[: len(other)], other)
-    assert BatchedEnvRunner(config=config_of().callbacks(StepListener)).reason is None
-
-
-@pytest.mark.parametrize("listener", [Listener, StepListener])
-def test_callbacks_hear_the_same(listener):
+def test_callbacks_hear_the_same():
     heard = []
-    for runner in both(lambda: config_of().callbacks(listener)):
+    for runner in both(lambda: config_of().callbacks(Listener)):
         HEARD.clear()
         for call in [{}, {}, {"num_episodes": 4}, {"num_timesteps": 20}]:
             runner.sample(**call)
         assert runner.get_metrics()["mine"].peek() > 0
         heard.append(list(HEARD))
     assert heard[0] == heard[1]
-    assert {name for name, *_ in heard[0]} - {"step"} == {"created", "start", "end", "sample"}
+    assert {name for name, *_ in heard[0]} == {"created", "start", "end", "sample"}
 
 
 def blank(*, episode, **_):
@@ -428,6 +405,7 @@ def test_a_failing_env_is_replaced_if_rllib_is_to_restart_it():
 
 FALLBACKS = {
     "memory": lambda c: c.rl_module(model_config={**SMALL, "use_lstm": True, "max_seq_len": 4}),
+    "on_episode_step": lambda c: c.callbacks(on_episode_step=blank),
     "MeanStdFilter": lambda c: c.env_runners(env_to_module_connector=lambda env, spaces, device: MeanStdFilter()),
 }
 

@@ -35,7 +35,7 @@ from ray.rllib.utils.metrics import (
     NUM_MODULE_STEPS_SAMPLED_LIFETIME,
     WEIGHTS_SEQ_NO,
 )
-from ray.rllib.utils.spaces.space_utils import batch, unbatch
+from ray.rllib.utils.spaces.space_utils import batch
 from ray.util.debug import log_once
 
 from envoi.adapters.rllib.form import RLlibForm
@@ -200,8 +200,7 @@ class BatchedSampling(EnvRunner):
 class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
     """An env runner of one agent that collects the steps of all lanes as arrays, and cuts episodes from them.
 
-    There is no Python loop over the lanes of each step; only callbacks `on_episode_step` get an episode of each lane at
-    each step.
+    There is no Python loop over the lanes of each step.
 
     With `batch_mode="complete_episodes"`, a `sample` without arguments does not reset all lanes: episodes that have not
     ended continue in the next one. So no step is wasted, and long episodes are as frequent as they should be. Earlier
@@ -220,13 +219,14 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
         self._forced = False
         self._last_manner: Any = None
         super().__init__(**arguments)
-        self._is_live = _STEP in self._heard  # each step is added to RLlib's episodes as it is made
         self._reads_items = _END in callbacks_heard(self.config, EnvoiCallbacks)  # by a callback of the user's
 
     @staticmethod
     def obstacle_in(config: Any) -> str | None:
         """Returns why a runner of a config would work as RLlib's; None if nothing in the config shows a reason."""
-        return "the config has several agents" if config.is_multi_agent else None
+        if config.is_multi_agent:
+            return "the config has several agents"
+        return f"the callback {_STEP} needs an episode of each lane" if _STEP in callbacks_heard(config) else None
 
     def _obstacle_in_env(self) -> str | None:
         for what in ("observation", "action"):
@@ -268,34 +268,11 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
     def _add_steps(self, actions: Any, columns: dict[str, Any], step: Any) -> tuple[int, int]:
         observations, rewards, _, _, infos = step
         columns[WEIGHTS_SEQ_NO] = np.full(self.num_envs, self._weights_seq_no)
-        if self._is_live:
-            self._add_to_episodes(actions, columns, step)
-        else:
-            self._rollout.add(actions, columns, rewards, observations, infos, time.perf_counter())
+        self._rollout.add(actions, columns, rewards, observations, infos, time.perf_counter())
         stepped = self.num_envs - len(self._ended)
         self._sum_of_lengths += stepped
         self._lengths.append(self._sum_of_lengths)
         return stepped, stepped
-
-    def _add_to_episodes(self, actions: Any, columns: dict[str, Any], step: Any) -> None:
-        """Adds a step, or the begin of an episode, to the episode of each lane, as RLlib's runner does."""
-        observations, rewards, terminated, truncated, infos = step
-        observations, actions = unbatch(observations), unbatch(actions)
-        outputs = {name: unbatch(values) for name, values in columns.items() if name != WEIGHTS_SEQ_NO}
-        for lane, episode in enumerate(self._ongoing_episodes):
-            if lane in self._ended:
-                episode.add_env_reset(observation=observations[lane], infos=infos[lane])
-                continue
-            extra = {name: values[lane] for name, values in outputs.items()}
-            episode.add_env_step(
-                observation=observations[lane],
-                action=actions[lane],
-                reward=rewards[lane],
-                infos=infos[lane],
-                terminated=terminated[lane],
-                truncated=truncated[lane],
-                extra_model_outputs={**extra, WEIGHTS_SEQ_NO: self._weights_seq_no},
-            )
 
     def _end_episodes(self, step: Any, most: int | None) -> list[SingleAgentEpisode]:
         _, _, terminated, truncated, _ = step
@@ -304,15 +281,13 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
         over[begun] = False
         self._ended = np.flatnonzero(over).tolist()
         done: list[SingleAgentEpisode] = []
-        for lane in range(self.num_envs) if self._is_live else sorted(begun + self._ended):
+        for lane in sorted(begun + self._ended):
             if lane in begun:
                 self._begin(lane)
                 continue
-            self._make_on_episode_callback(_STEP, lane, self._ongoing_episodes)
-            if over[lane]:
-                done.append(self._end(lane, terminated[lane], truncated[lane]))
-                if len(done) == most:
-                    break
+            done.append(self._end(lane, terminated[lane], truncated[lane]))
+            if len(done) == most:
+                break
         return done
 
     def _latest(self, step: Any) -> dict[Any, Any]:
@@ -320,20 +295,17 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
 
     def _begin(self, lane: int) -> None:
         episode = self._ongoing_episodes[lane]
-        if not self._is_live:
-            self._rollout.begin(lane)
-            if _START in self._heard:
-                episode.add_env_reset(*self._rollout.latest(lane))
+        self._rollout.begin(lane)
+        if _START in self._heard:
+            episode.add_env_reset(*self._rollout.latest(lane))
         self._make_on_episode_callback(_START, lane, self._ongoing_episodes)
-        if not self._is_live:
-            self._rollout.start_time(episode)
+        self._rollout.start_time(episode)
 
     def _end(self, lane: int, terminated: bool, truncated: bool) -> SingleAgentEpisode:
         episode = self._ongoing_episodes[lane]
-        if not self._is_live:
-            self._rollout.fill(episode, lane, as_arrays=bool(self.episodes_to_numpy) and not self._reads_items)
-            episode.is_terminated, episode.is_truncated = terminated, truncated
-            self._rollout.begin(lane)
+        self._rollout.fill(episode, lane, as_arrays=bool(self.episodes_to_numpy) and not self._reads_items)
+        episode.is_terminated, episode.is_truncated = terminated, truncated
+        self._rollout.begin(lane)
         self._sum_of_lengths -= len(episode)
         self._make_on_episode_callback(_END, lane, self._ongoing_episodes)
         if self._heard - {_END}:
@@ -346,16 +318,13 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
         chunks: list[SingleAgentEpisode] = []
         lookback = self.config.episode_lookback_horizon
         for lane, episode in enumerate(self._ongoing_episodes):
-            if lane in self._ended or not (episode.t if self._is_live else self._rollout.steps(lane)):
+            if lane in self._ended or not self._rollout.steps(lane):
                 continue
-            if self._is_live:
-                self._ongoing_episodes[lane] = episode.cut(len_lookback_buffer=lookback)
-            else:
-                self._rollout.fill(episode, lane, as_arrays=bool(self.episodes_to_numpy))
-                self._rollout.begin(lane, lookback=lookback)
-                self._ongoing_episodes[lane] = self._rollout.new_episode(episode)
+            self._rollout.fill(episode, lane, as_arrays=bool(self.episodes_to_numpy))
+            self._rollout.begin(lane, lookback=lookback)
+            self._ongoing_episodes[lane] = self._rollout.new_episode(episode)
             self._ongoing_episodes_for_metrics[episode.id_].append(episode)
-            chunks.append(episode.to_numpy() if self.episodes_to_numpy and not episode.is_numpy else episode)
+            chunks.append(episode)
         self._sum_of_lengths = 0
         return chunks
 
