@@ -19,9 +19,9 @@ from envoi.wrapping.delegate import Around
 from ..errors import one_line
 from ..first_lane import FirstLane
 from ..rllib import RunFolder, load_policy
-from ..rllib.multi_agent.joint_policy import JointPolicy, play
+from ..rllib.multi_agent.joint_policy import JointPolicy, array_bytes, play
 from ..rllib.multi_agent.league import LeagueFile, matches
-from ..rllib.policy_values import PolicyValues, array_bytes
+from ..rllib.policy import PolicyValues
 from ..rllib.run_folder import best_trial
 from .results import Episode, Evaluation, Form, by_agent, by_context, by_policy, estimate, trained_on, write_evaluation
 

@@ -50,9 +50,7 @@ class EnvOptions:
         for name, choices in CHOICES.items():
             value = getattr(self, name)
             if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-                near = (
-                    nearest(value, [one for one in choices if isinstance(one, str)]) if isinstance(value, str) else ""
-                )
+                near = nearest(str(value), [one for one in choices if isinstance(one, str)])
                 hint = f"; {near}" if near.endswith("?") else ""
                 raise UnknownName(f"{name}: expected {' or '.join(map(repr, choices))}, got {value!r}{hint}")
         restarts, seconds = self.max_env_restarts, self.step_timeout

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gymnasium import spaces
+
 import envoi
+from envoi.adapters.rllib import Codec
+from envoi.adapters.rllib.masks import Masks, is_masked
 
 from ..errors import missing_rllib
 from .damaged_files import damaged
-from .multi_agent.joint_policy import MODULES, JointPolicy, SeatedPolicy, TrainedModule
+from .multi_agent.joint_policy import MODULES, JointPolicy, SeatedPolicy, TrainedModule, fits
 from .run_folder import RunFolder, best_trial
 
 try:
@@ -48,8 +53,8 @@ class Policy(TrainedModule):
         Args:
             seed: Seed of the actions that `explore` samples; None to leave the generators as they are.
         """
-        spaces = {"observation_space": self.observation_space, "action_space": self.action_space}
-        self._begin(SingleAgentEpisode(**spaces), seed)
+        episode = SingleAgentEpisode(observation_space=self.observation_space, action_space=self.action_space)
+        self._begin(episode, seed)
 
     def __call__(self, observation: Any, reward: float = 0.0) -> Any:
         """Chooses an action."""
@@ -65,6 +70,39 @@ class Policy(TrainedModule):
         action = unbatch(actions)[0]
         self._pending = action, {name: values[0] for name, values in output.items()}
         return chosen
+
+
+class PolicyValues:
+    """Converts values of a core environment for a policy, and those of the policy for the environment.
+
+    Attributes:
+        decode: Converts an action of the policy to one of the environment.
+    """
+
+    def __init__(self, name: str, core: envoi.Env, policy: Any) -> None:
+        wanted: Any = policy.observation_space
+        has_mask = is_masked(wanted)
+        self._masks = Masks(core.action_spec) if has_mask else None
+        codec = Codec(core, structured=True, masked=has_mask)
+        if not fits(self._space(codec), wanted):
+            codec = Codec(core, masked=has_mask)
+        self._codec, self.decode = codec, codec.decode
+        for what, has, wants in (
+            ("observation_space", self._space(codec), wanted),
+            ("action_space", codec.action_space, policy.action_space),
+        ):
+            if not fits(has, wants):
+                raise envoi.EnvoiError(
+                    f"{name}: the policy was trained with the {what} {wants}, and this env has {has}"
+                )
+
+    def _space(self, codec: Codec) -> spaces.Space[Any]:
+        return codec.observation_space if self._masks is None else self._masks.space(codec.observation_space)
+
+    def encode(self, observation: Any, info: Mapping[Any, Any]) -> Any:
+        """Converts an observation for the policy, beside its action mask if the policy was trained with one."""
+        encoded = self._codec.encode(observation)
+        return encoded if self._masks is None else self._masks.beside(encoded, info, observation)
 
 
 def is_of_one_agent(checkpoint: Path) -> bool:

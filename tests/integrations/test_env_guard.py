@@ -216,8 +216,7 @@ NATIVE = """
 import ctypes, itertools, sys
 from pathlib import Path
 from envoi.integrations.rllib import register
-from envoi.integrations.rllib.faults import watchdog
-from envoi.integrations.rllib.faults.guard import EnvGuard
+from envoi.integrations.rllib.faults import guard
 
 class Native:
     def wait(self, _):
@@ -229,13 +228,13 @@ class Native:
         sum(itertools.repeat(0))
 
 how, file = sys.argv[1:]
-watchdog.SLOW_SECONDS = 0.2
-watchdog.LEAST_LOCKED = 1.0
+guard.SLOW_SECONDS = 0.2
+guard.LEAST_LOCKED = 1.0
+watched = guard.EnvGuard("native", register("native", Native, step_timeout=0.3).options, None, Path(file))
 if how == "count":
-    watchdog.own_actor = lambda: "actor"
-guard = EnvGuard("native", register("native", Native, step_timeout=0.3).options, None, Path(file))
-guard.reset(lambda: (None, {}))
-guard.step(getattr(Native(), how), 0)
+    guard.records.own_actor = lambda: "actor"
+watched.reset(lambda: (None, {}))
+watched.step(getattr(Native(), how), 0)
 """
 
 

@@ -8,13 +8,15 @@ import math
 import multiprocessing
 import os
 import re
+import signal
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
+from weakref import WeakSet
 
 import gymnasium
 import numpy as np
@@ -29,7 +31,6 @@ from envoi.wrappers.validated import Validated, ValidatedMulti
 from ..env_options import EnvOptions
 from . import failure as records
 from .failure import Failure
-from .watchdog import CallInterrupted, watchdog
 
 CALM_SECONDS = 600.0
 """A worker that has run for so long since its last restart counts its restarts from 0 again."""
@@ -37,6 +38,11 @@ FIRST_EPISODES = 2
 """With `check_specs="sample"` the first and last steps of each lane's first episodes are checked, …"""
 EVERY = 1000
 """… and one step in so many, at random."""
+SLOW_SECONDS = 5.0
+"""A call that takes longer is reported as slow, so that an interruption does not wait for it."""
+PERIOD = 0.5
+LEAST_LOCKED = 30.0
+"""Python's lock may be held for so many seconds, or for twice the limit of a call if that is more."""
 
 logger = logging.getLogger("envoi")
 
@@ -126,9 +132,13 @@ class EnvGuard:
         self._name, self._options, self._file = name, options, file
         self._is_making, self._thread = False, 0
         self._late: Failure | None = None
-        self._checks: ValueChecks | None = None
-        if form is not None and options.check_specs is not False:
-            self._checks = ValueChecks(form, options.check_specs)
+        self._form = form if options.check_specs is not False else None
+        self._validated: Any = None  # with True the form itself checks all
+        if self._form is not None and options.check_specs == "sample":
+            core = form.core
+            self._validated = ValidatedMulti(core) if isinstance(core, envoi.MultiEnv) else Validated(core)
+        self._random = np.random.default_rng(0)
+        self._pause = 0  # results until the next one that is checked at random
 
     def make(self, function: Callable[[], Any], /) -> Any:
         """Returns the result of a function that makes the env; an error of it is reported."""
@@ -142,16 +152,16 @@ class EnvGuard:
         self._watch()
         result = self._call(function, **arguments)
         self.episodes += 1
-        if self._checks is not None:
-            self._check(self._checks, result[0], 0.0, self.episodes <= FIRST_EPISODES)
+        if self._form is not None:
+            self._check(result[0], 0.0, self.episodes <= FIRST_EPISODES)
         return result
 
     def step(self, function: Callable[[Any], Any], action: Any, /) -> Any:
         """Steps the env by a function."""
         self.steps += 1
         result = self._call(function, action)
-        if self._checks is not None:
-            self._check(self._checks, result[0], result[1], self._is_edge(result))
+        if self._form is not None:
+            self._check(result[0], result[1], self._is_edge(result))
         self._count(result)
         return result
 
@@ -187,17 +197,23 @@ class EnvGuard:
     def _restarted(self) -> Mapping[str, Any] | None:
         """Returns for a batch which lanes began an episode in the latest step."""
 
-    def _check(self, checks: ValueChecks, observation: Any, reward: Any, is_edge: bool) -> None:
+    def _check(self, observation: Any, reward: Any, is_edge: bool) -> None:
+        """Checks the latest result for NaN and, where a first episode begins or ends or at random, by its specs."""
         try:
             if has_nan(observation) or not is_finite(reward):
-                checks.find_nan(is_batch=isinstance(self, BatchGuard))
-            if checks.is_due(is_edge):
-                self._check_specs(checks)
+                raise_not_a_number(self._form.last, is_batch=isinstance(self, BatchGuard))
+            if self._validated is None:
+                return
+            self._pause -= 1
+            if is_edge or self._pause < 0:
+                self._check_specs()
+            if self._pause < 0:
+                self._pause = int(self._random.integers(2 * EVERY - 1))
         except envoi.EnvoiError as error:
             self._fail(error)
 
-    def _check_specs(self, checks: ValueChecks) -> None:
-        checks.validated.check(checks.form.last, step=self.steps, episode=self.episodes, **(self._restarted() or {}))
+    def _check_specs(self) -> None:
+        self._validated.check(self._form.last, step=self.steps, episode=self.episodes, **(self._restarted() or {}))
 
     # Failures.
 
@@ -236,10 +252,10 @@ class EnvGuard:
     def _of_values(self, error: Exception) -> Exception:
         """Returns the error of a value outside its spec where that is why it could not be converted for RLlib."""
         files = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
-        if self._checks is None or self._checks.validated is None or _CODEC.isdisjoint(files):
+        if self._validated is None or _CODEC.isdisjoint(files):
             return error
         try:
-            self._check_specs(self._checks)
+            self._check_specs()
         except envoi.SpecError as named:
             return named.with_traceback(error.__traceback__)
         return error
@@ -323,6 +339,103 @@ _CODEC = {codec.__file__, masks.__file__, observations.__file__}
 """The files that convert values for RLlib."""
 
 
+# The time that calls take.
+
+
+class Watchdog:
+    """Compares at each tick which calls are the same as at the tick before; so a call itself reads no clock."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._watched: WeakSet[EnvGuard] = WeakSet()
+        self._lock = threading.Lock()
+        self._interrupted: EnvGuard | None = None
+
+    def watch(self, watched: EnvGuard) -> None:
+        """Watches the calls of an object from now on, while it exists."""
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL:
+            signal.signal(signal.SIGUSR2, self._raise_interrupted)  # Ray's workers ignore SIGINT
+        if self._pid != os.getpid():  # also after a fork, which copies no threads
+            self._pid, self._watched, self._lock = os.getpid(), WeakSet(), threading.Lock()
+            threading.Thread(target=self._run, name="envoi-watchdog", daemon=True).start()
+        with self._lock:
+            is_new = watched not in self._watched
+            self._watched.add(watched)
+        if is_new:
+            _await_lock([watched.limit])  # its first call may come before the thread's next tick
+
+    def interrupt(self, watched: EnvGuard, thread: int) -> bool:
+        """Raises `CallInterrupted` in a call of the main thread, by a signal; returns False for another thread."""
+        if thread != threading.main_thread().ident or signal.getsignal(signal.SIGUSR2) != self._raise_interrupted:
+            return False
+        self._interrupted = watched
+        signal.pthread_kill(thread, signal.SIGUSR2)
+        return True
+
+    def _raise_interrupted(self, *_: object) -> None:
+        watched, self._interrupted = self._interrupted, None
+        if watched is not None and watched.calls & 1:  # it has not ended meanwhile
+            raise CallInterrupted
+
+    def _run(self) -> None:
+        since: dict[int, tuple[int, float, float]] = {}  # by object: the call, its first tick, the next report
+        slow: set[int] = set()
+        while True:
+            with self._lock:
+                all_watched = list(self._watched)
+            now = time.monotonic()
+            for watched in all_watched:
+                key, calls = id(watched), watched.calls
+                begun = since.get(key)
+                if not calls & 1 or begun is None or begun[0] != calls:
+                    if key in slow:
+                        slow.discard(key)
+                        watched.slow(False)
+                    since[key] = (calls, now, now + watched.limit)
+                    continue
+                if key not in slow and now - begun[1] > SLOW_SECONDS:
+                    slow.add(key)
+                    watched.slow(True)
+                if now >= begun[2]:
+                    since[key] = (calls, begun[1], now + SLOW_SECONDS)
+                    watched.late(begun[2] > begun[1] + watched.limit)
+            present = {id(watched) for watched in all_watched}
+            since = {key: value for key, value in since.items() if key in present}
+            limits = [watched.limit for watched in all_watched]
+            all_watched = watched = None
+            _await_lock(limits)
+            time.sleep(min([PERIOD, *(limit / 5 for limit in limits)]))
+
+
+_timer_pid = 0
+"""The process that has used the timer of `faulthandler`; a fork of it would wait for the timer's thread for ever."""
+
+
+def _await_lock(limits: list[float]) -> None:
+    """Has all stacks written, and a Ray actor ended, unless this is called again in time.
+
+    Native code that hangs without giving up Python's lock stops the watchdog's thread too. The timer of `faulthandler`,
+    of which a process has one, needs no lock.
+    """
+    global _timer_pid
+    _timer_pid = _timer_pid or os.getpid()
+    if _timer_pid != os.getpid():
+        return
+    if not limits:
+        faulthandler.cancel_dump_traceback_later()
+    elif sys.__stderr__ is not None:
+        longest = max(LEAST_LOCKED, 2 * max(limits))
+        faulthandler.dump_traceback_later(longest, exit=records.own_actor() is not None, file=sys.__stderr__)
+
+
+class CallInterrupted(BaseException):
+    """Raised in a call that has taken too long."""
+
+
+watchdog = Watchdog()
+"""The one of this process."""
+
+
 # Envs in RLlib's forms whose calls are watched.
 
 
@@ -366,46 +479,23 @@ def guards_of(env: Any) -> Iterator[tuple[EnvGuard, int | None]]:
 # Values.
 
 
-class ValueChecks:
-    """Decides which results of an env are checked against their specs."""
-
-    def __init__(self, form: Any, check_specs: Literal[True, "sample"]) -> None:
-        self.form = form
-        self.validated: Any = None  # with True the form itself checks all
-        if check_specs == "sample":
-            core = form.core
-            self.validated = ValidatedMulti(core) if isinstance(core, envoi.MultiEnv) else Validated(core)
-        self._random = np.random.default_rng(0)
-        self._pause = 0  # results until the next one that is checked at random
-
-    def is_due(self, is_edge: bool) -> bool:
-        """Returns True if the latest result is to be checked; `is_edge` says that a first episode began or ended."""
-        if self.validated is None:
-            return False
-        self._pause -= 1
-        if self._pause < 0:
-            self._pause = int(self._random.integers(2 * EVERY - 1))
-            return True
-        return is_edge
-
-    def find_nan(self, is_batch: bool) -> NoReturn:
-        """Raises an error that names the leaf of the core's result that is NaN, its index and the lane of a batch."""
-        result = self.form.last
-        several = hasattr(result, "observations")
-        for what in ("observation", "reward"):
-            value = getattr(result, f"{what}s" if several else what, None)
-            for path, leaf in () if value is None else tree.leaves(value, what):
-                array = np.asarray(leaf)
-                if array.dtype.kind != "f":
-                    continue
-                for first in np.argwhere(np.isnan(array) if what == "observation" else ~np.isfinite(array)).tolist():
-                    found = array[tuple(first)]
-                    lane = first.pop(0) if is_batch and first else None
-                    index = f"[{', '.join(map(str, first))}]" if first else ""
-                    error = NotANumber(f"{path}{index}: expected a finite number, got {found}")
-                    error.envoi_lane = lane  # type: ignore[attr-defined]
-                    raise error
-        raise NotANumber("observation: expected numbers, got nan in the form for RLlib, though the env's own has none")
+def raise_not_a_number(result: Any, is_batch: bool) -> NoReturn:
+    """Raises an error that names the leaf of the core's result that is NaN, its index and the lane of a batch."""
+    several = hasattr(result, "observations")
+    for what in ("observation", "reward"):
+        value = getattr(result, f"{what}s" if several else what, None)
+        for path, leaf in () if value is None else tree.leaves(value, what):
+            array = np.asarray(leaf)
+            if array.dtype.kind != "f":
+                continue
+            for first in np.argwhere(np.isnan(array) if what == "observation" else ~np.isfinite(array)).tolist():
+                found = array[tuple(first)]
+                lane = first.pop(0) if is_batch and first else None
+                index = f"[{', '.join(map(str, first))}]" if first else ""
+                error = NotANumber(f"{path}{index}: expected a finite number, got {found}")
+                error.envoi_lane = lane  # type: ignore[attr-defined]
+                raise error
+    raise NotANumber("observation: expected numbers, got nan in the form for RLlib, though the env's own has none")
 
 
 class NotANumber(envoi.SpecError):

@@ -24,8 +24,7 @@ try:
         StructuredTQCCatalog,
         conv_filters,
     )
-    from .check import check_module
-    from .choice import has_own_module, module_spec, networks_of, set_modules
+    from .choice import check_module, has_own_module, module_spec, networks_of, set_modules
     from .masked import MaskedAPPOModule, MaskedBCModule, MaskedDQNModule, MaskedPPOModule, MaskedSACModule
 except ImportError as error:
     raise missing_rllib(error) from error

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 import envoi
 from envoi.adapters.rllib.masks import is_masked
@@ -16,7 +17,6 @@ from envoi.errors import UnknownName, nearest
 
 from ...errors import missing_rllib, one_line
 from ..damaged_files import reading
-from ..policy_values import array_bytes, fits
 from .grouping import Policies, group_spaces
 
 try:
@@ -134,10 +134,9 @@ class JointPolicy(TrainedModule):
         for name in self.seats.values():
             if name not in self.module:
                 raise UnknownName(f"no policy is called {name!r}; {nearest(name, self.module.keys())}")
-        spaces: Any = (dict(self.observation_spaces), dict(self.action_spaces))  # as RLlib's runners pass them
         episode = MultiAgentEpisode(
-            observation_space=spaces[0],
-            action_space=spaces[1],
+            observation_space=dict(self.observation_spaces),  # pyright: ignore[reportArgumentType]
+            action_space=dict(self.action_spaces),  # pyright: ignore[reportArgumentType]
             agent_to_module_mapping_fn=lambda agent, _episode: self.seats[agent],
         )
         self._begin(episode, seed)
@@ -256,3 +255,27 @@ def _trace(trace: Any, observations: Mapping[Any, Any]) -> None:
         trace.update(str(agent).encode())
         for array in array_bytes(value):
             trace.update(array)
+
+
+def array_bytes(value: Any) -> Iterator[bytes]:
+    """Yields the bytes of all arrays in nested dicts of arrays, in order."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from array_bytes(inner)
+    else:
+        yield np.ascontiguousarray(value).tobytes()
+
+
+def fits(has: Any, wants: Any) -> bool:
+    """Returns True for spaces of equal shapes, dtypes and counts; bounds may differ, as they do between contexts."""
+    if isinstance(wants, spaces.Dict):
+        if not isinstance(has, spaces.Dict) or has.spaces.keys() != wants.spaces.keys():
+            return False
+        return all(fits(has.spaces[key], wants.spaces[key]) for key in wants.spaces)
+    if isinstance(wants, spaces.Tuple):
+        if not isinstance(has, spaces.Tuple) or len(has.spaces) != len(wants.spaces):
+            return False
+        return all(fits(one, other) for one, other in zip(has.spaces, wants.spaces, strict=True))
+    same = has.shape == wants.shape and has.dtype == wants.dtype
+    counts = ((getattr(one, "n", None), getattr(one, "nvec", None)) for one in (has, wants))
+    return same and all(np.array_equal(mine, other) for mine, other in zip(*counts, strict=True))
