@@ -34,59 +34,40 @@ MASKS = "find where the module makes its logits now, or masks do nothing"
 POPULATION = "read how population based training changes a trial now; see tuning.py"
 
 METHODS = [
-    # (owner, name, parameters that envoi passes or receives, what to do when a new Ray moves it)
-    ("ray.tune.registry", "_global_registry.get", "category key", "look envs up elsewhere"),
-    ("ray.tune.registry", "_global_registry.contains", "category key", "look envs up elsewhere"),
-    (STORE, "_internal_kv_put", "key value namespace", "keep records in an actor"),
-    (STORE, "_internal_kv_get", "key namespace", "keep records in an actor"),
-    (STORE, "_internal_kv_list", "prefix namespace", "keep records in an actor"),
-    (STORE, "_internal_kv_del", "key namespace", "keep records in an actor"),
-    (STORE, "_internal_kv_initialized", "", "keep records in an actor"),
-    ("ray.runtime_context:RuntimeContext", "get_actor_id", "", "name processes otherwise"),
-    (GROUP, "foreach_env_runner", "func local_env_runner remote_worker_ids timeout_seconds", "call runners otherwise"),
-    (GROUP, "num_remote_env_runners", "", "count runners otherwise"),
-    (ALGORITHM, "training_step", "", "wrap what each iteration calls, in faults/driver_watch.py"),
-    (ALGORITHM, "evaluate", "parallel_train_future", "wrap what each evaluation calls, in faults/driver_watch.py"),
-    (ALGORITHM, "cleanup", "", "wrap what `stop` calls, in faults/driver_watch.py"),
-    (ALGORITHM, "save_to_path", "path state filesystem", "wrap what every checkpoint is written by"),
-    (ALGORITHM, "restore_from_path", "path component filesystem", "wrap what every checkpoint is read by"),
-    (CONFIG, "__setattr__", "key value", "keep callbacks otherwise"),
-    (CALLBACKS, "on_environment_created", "env_runner env env_context", "bind envs elsewhere"),
-    (CALLBACKS, "on_algorithm_init", "algorithm", "start the watch elsewhere"),
-    (CALLBACKS, "on_train_result", "algorithm result", "check results elsewhere"),
-    (CALLBACKS, "on_episode_created", "episode env_runner env_index", "see the calls in the two runners of envoi"),
-    (CALLBACKS, "on_episode_start", "episode env_runner env_index", "see the calls in the two runners of envoi"),
-    (CALLBACKS, "on_episode_step", "episode env_runner env_index", "see the calls in the two runners of envoi"),
-    (CALLBACKS, "on_episode_end", "episode prev_episode_chunks metrics_logger", "log returns elsewhere"),
-    (RUNNER, "_try_env_step", "actions", AS_RLLIB),
-    (RUNNER, "_try_env_reset", "seed options", AS_RLLIB),
-    (RUNNER, "_reset_envs_and_episodes", "explore", AS_RLLIB),
-    (RUNNER, "_log_env_steps", "metric num_steps", AS_RLLIB),
-    (SINGLE_RUNNER, "_sample", "num_timesteps num_episodes explore random_actions force_reset", AS_RLLIB),
-    (SINGLE_RUNNER, "_new_episode", "env_index episodes", AS_RLLIB),
-    (SINGLE_RUNNER, "_make_on_episode_callback", "which idx episodes", AS_RLLIB),
-    (SINGLE_RUNNER, "_reset_envs", "episodes shared_data explore", AS_RLLIB),
-    (SINGLE_RUNNER, "_increase_sampled_metrics", "num_steps num_episodes_completed", AS_RLLIB),
-    (MULTI_RUNNER, "_sample", "num_timesteps num_episodes explore random_actions force_reset", AS_RLLIB),
-    (MULTI_RUNNER, "_new_episode", "env_index episodes", AS_RLLIB),
-    (MULTI_RUNNER, "_make_on_episode_callback", "which idx episodes", AS_RLLIB),
-    (MULTI_RUNNER, "_prune_zero_len_sa_episodes", "episode", AS_RLLIB),
-    (f"{RLLIB}.core.rl_module.rl_module:RLModule", "_forward", "batch", MASKS),
-    (f"{RLLIB}.core.rl_module.rl_module:RLModule", "_forward_train", "batch", MASKS),
-    (f"{RLLIB}.core.rl_module.rl_module:RLModule", "_forward_exploration", "batch", MASKS),
-    (f"{RLLIB}.core.rl_module.rl_module:RLModule", "_forward_inference", "batch", MASKS),
-    (f"{RLLIB}.algorithms.dqn.torch.default_dqn_torch_rl_module:DefaultDQNTorchRLModule", "_qf_forward_helper", "batch encoder head", MASKS),
-    (f"{RLLIB}.algorithms.dqn.torch.default_dqn_torch_rl_module:DefaultDQNTorchRLModule", "_forward_exploration", "batch t", MASKS),
-    (f"{RLLIB}.algorithms.sac.torch.default_sac_torch_rl_module:DefaultSACTorchRLModule", "_forward_train_discrete", "batch", MASKS),
-    (f"{RLLIB}.algorithms.sac.torch.default_sac_torch_rl_module:DefaultSACTorchRLModule", "_qf_forward_train_helper", "batch encoder head squeeze", MASKS),
-    (f"{RLLIB}.algorithms.sac.torch.default_sac_torch_rl_module:DefaultSACTorchRLModule", "forward_target", "batch squeeze", MASKS),
-    (f"{RLLIB}.algorithms.appo.torch.default_appo_torch_rl_module:DefaultAPPOTorchRLModule", "forward_target", "batch", MASKS),
-    (f"{RLLIB}.core.models.catalog:Catalog", "_get_encoder_config", "observation_space model_config_dict action_space", "find where catalogs choose encoders now"),
-    (f"{RLLIB}.core.models.base:Model", "_forward", "input_dict", "find what encoders define now"),
-    (f"{RLLIB}.core.models.torch.encoder:TorchLSTMEncoder", "_forward", "inputs", "find what encoders define now"),
-    (ALGORITHM, "_report_class_trainable_checkpoint", "checkpoint_dir", "find what copies a checkpoint to a trial's folder, for faults/results.py"),
-    (PBT, "_exploit", "tune_controller trial trial_to_clone", POPULATION),
-    (PBT, "_get_new_config", "trial trial_to_clone", POPULATION),
+    # (owner, the parameters that envoi passes to or receives of each method, what to do when a new Ray moves one)
+    ("ray.tune.registry", {"_global_registry.get": "category key", "_global_registry.contains": "category key"}, "look envs up elsewhere"),
+    (STORE, {"_internal_kv_put": "key value namespace", "_internal_kv_get": "key namespace", "_internal_kv_list": "prefix namespace", "_internal_kv_del": "key namespace"}, "keep records in an actor"),
+    (STORE, {"_internal_kv_initialized": ""}, "keep records in an actor"),
+    ("ray.runtime_context:RuntimeContext", {"get_actor_id": ""}, "name processes otherwise"),
+    (GROUP, {"foreach_env_runner": "func local_env_runner remote_worker_ids timeout_seconds"}, "call runners otherwise"),
+    (GROUP, {"num_remote_env_runners": ""}, "count runners otherwise"),
+    (ALGORITHM, {"training_step": ""}, "wrap what each iteration calls, in faults/driver_watch.py"),
+    (ALGORITHM, {"evaluate": "parallel_train_future"}, "wrap what each evaluation calls, in faults/driver_watch.py"),
+    (ALGORITHM, {"cleanup": ""}, "wrap what `stop` calls, in faults/driver_watch.py"),
+    (ALGORITHM, {"save_to_path": "path state filesystem"}, "wrap what every checkpoint is written by"),
+    (ALGORITHM, {"restore_from_path": "path component filesystem"}, "wrap what every checkpoint is read by"),
+    (CONFIG, {"__setattr__": "key value"}, "keep callbacks otherwise"),
+    (CALLBACKS, {"on_environment_created": "env_runner env env_context"}, "bind envs elsewhere"),
+    (CALLBACKS, {"on_algorithm_init": "algorithm"}, "start the watch elsewhere"),
+    (CALLBACKS, {"on_train_result": "algorithm result"}, "check results elsewhere"),
+    (CALLBACKS, {"on_episode_created": "episode env_runner env_index", "on_episode_start": "episode env_runner env_index"}, "see the calls in the two runners of envoi"),
+    (CALLBACKS, {"on_episode_step": "episode env_runner env_index"}, "see the calls in the two runners of envoi"),
+    (CALLBACKS, {"on_episode_end": "episode prev_episode_chunks metrics_logger"}, "log returns elsewhere"),
+    (RUNNER, {"_try_env_step": "actions", "_try_env_reset": "seed options", "_reset_envs_and_episodes": "explore", "_log_env_steps": "metric num_steps"}, AS_RLLIB),
+    (SINGLE_RUNNER, {"_sample": "num_timesteps num_episodes explore random_actions force_reset", "_new_episode": "env_index episodes", "_make_on_episode_callback": "which idx episodes"}, AS_RLLIB),
+    (SINGLE_RUNNER, {"_reset_envs": "episodes shared_data explore", "_increase_sampled_metrics": "num_steps num_episodes_completed"}, AS_RLLIB),
+    (MULTI_RUNNER, {"_sample": "num_timesteps num_episodes explore random_actions force_reset", "_new_episode": "env_index episodes", "_make_on_episode_callback": "which idx episodes"}, AS_RLLIB),
+    (MULTI_RUNNER, {"_prune_zero_len_sa_episodes": "episode"}, AS_RLLIB),
+    (f"{RLLIB}.core.rl_module.rl_module:RLModule", {"_forward": "batch", "_forward_train": "batch", "_forward_exploration": "batch", "_forward_inference": "batch"}, MASKS),
+    (f"{RLLIB}.algorithms.dqn.torch.default_dqn_torch_rl_module:DefaultDQNTorchRLModule", {"_qf_forward_helper": "batch encoder head", "_forward_exploration": "batch t"}, MASKS),
+    (f"{RLLIB}.algorithms.sac.torch.default_sac_torch_rl_module:DefaultSACTorchRLModule", {"_forward_train_discrete": "batch", "_qf_forward_train_helper": "batch encoder head squeeze"}, MASKS),
+    (f"{RLLIB}.algorithms.sac.torch.default_sac_torch_rl_module:DefaultSACTorchRLModule", {"forward_target": "batch squeeze"}, MASKS),
+    (f"{RLLIB}.algorithms.appo.torch.default_appo_torch_rl_module:DefaultAPPOTorchRLModule", {"forward_target": "batch"}, MASKS),
+    (f"{RLLIB}.core.models.catalog:Catalog", {"_get_encoder_config": "observation_space model_config_dict action_space"}, "find where catalogs choose encoders now"),
+    (f"{RLLIB}.core.models.base:Model", {"_forward": "input_dict"}, "find what encoders define now"),
+    (f"{RLLIB}.core.models.torch.encoder:TorchLSTMEncoder", {"_forward": "inputs"}, "find what encoders define now"),
+    (ALGORITHM, {"_report_class_trainable_checkpoint": "checkpoint_dir"}, "find what copies a checkpoint to a trial's folder, for faults/results.py"),
+    (PBT, {"_exploit": "tune_controller trial trial_to_clone", "_get_new_config": "trial trial_to_clone"}, POPULATION),
 ]  # fmt: skip
 
 ATTRIBUTES = [
@@ -205,14 +186,14 @@ def private_names() -> frozenset[str]:
 @cache
 def uses() -> tuple[Use, ...]:
     """Returns the uses of Ray's private names in envoi's code."""
-    return tuple(use for path in SOURCES for use in uses_in(path.read_text(encoding="utf-8"), _name_of(path)))
+    return tuple(use for path in SOURCES for use in _uses_in(path.read_text(encoding="utf-8"), _name_of(path)))
 
 
-def uses_in(source: str, name: str, module: object = None) -> list[Use]:
+def _uses_in(source: str, name: str) -> list[Use]:
     """Returns the uses of Ray's private names in a module.
 
     Three kinds of code use them: attributes of other objects than `self`, also by strings; attributes of `self` and
-    methods in classes that inherit from Ray's; and imports. The module itself is imported by its name if it is None.
+    methods in classes that inherit from Ray's; and imports.
     """
     tree, known = ast.parse(source), private_names()
     pieces = {id(value) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for value in node.values}
@@ -227,8 +208,7 @@ def uses_in(source: str, name: str, module: object = None) -> list[Use]:
             case ast.ImportFrom(module=str(origin)) if origin.startswith("ray."):
                 found += [Use(alias.name, place) for alias in node.names if re.match("_[a-z]", alias.name)]
             case ast.ClassDef():
-                kind = getattr(module if module is not None else import_module(name), node.name, None)
-                found += _inherited(node, kind, name)
+                found += _inherited(node, getattr(import_module(name), node.name, None), name)
     return found
 
 

@@ -52,19 +52,11 @@ def failure_of(config, iterations=30):
         assert [records.left_by(kind) for kind in kinds] == before
 
 
-def test_error_in_the_process_of_the_algorithm():
-    message = failure_of(config_of(Failing, 0))
-    line, _, trace = message.partition("\n\n")
+@pytest.mark.parametrize("runners", [0, 1])
+def test_error_of_an_env_stops_the_algorithm(runners):
+    line, _, trace = failure_of(config_of(Failing, runners)).partition("\n\n")
     assert "ZeroDivisionError: the pole has no length (faulty.py:" in line
-    assert line.endswith("worker 0, lane 0, step 5 of episode 3")
-    assert "faulty.py" in trace
-
-
-def test_error_in_an_env_runner():
-    message = failure_of(config_of(Failing, 1))
-    line, _, trace = message.partition("\n\n")
-    assert "ZeroDivisionError: the pole has no length (faulty.py:" in line
-    assert line.endswith("worker 1, lane 0, step 5 of episode 3")
+    assert line.endswith(f"worker {runners}, lane 0, step 5 of episode 3")
     assert 'raise ZeroDivisionError("the pole has\\nno length")' in trace
 
 
@@ -118,18 +110,17 @@ def test_hanging_step_stops_the_algorithm(runners):
 
 
 @pytest.mark.deep
-def test_process_that_dies_again_and_again_stops_the_algorithm():
-    message = failure_of(config_of(partial(Failing, "exit"), 1, max_env_restarts=1))
+@pytest.mark.parametrize(
+    ("how", "options", "named"),
+    [
+        ("exit", {}, "max_env_restarts=1"),
+        ("sleep", {"on_env_error": "restart", "step_timeout": 2}, "a call of the env took longer than 2 s"),
+    ],
+)
+def test_process_that_ends_again_and_again_stops_the_algorithm(how, options, named):
+    message = failure_of(config_of(partial(Failing, how), 1, max_env_restarts=1, **options))
     assert "the process of worker 1 ended 2 times in a row" in message
-    assert "max_env_restarts=1" in message
-
-
-@pytest.mark.deep
-def test_hanging_process_is_restarted_so_many_times():
-    options = {"on_env_error": "restart", "max_env_restarts": 1, "step_timeout": 2}
-    message = failure_of(config_of(partial(Failing, "sleep"), 1, **options))
-    assert "the process of worker 1 ended 2 times in a row" in message
-    assert "a call of the env took longer than 2 s" in message
+    assert named in message
 
 
 @pytest.mark.deep

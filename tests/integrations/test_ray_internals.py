@@ -2,20 +2,19 @@
 
 import inspect
 from importlib import import_module
-from types import SimpleNamespace
 
 import pytest
-from ray_internals import ATTRIBUTES, CHECKPOINT, METHODS, TEXTS, find, has_attribute, users, uses, uses_in
+from ray_internals import ATTRIBUTES, CHECKPOINT, METHODS, TEXTS, find, has_attribute, users, uses
 
-NAMED = [(owner, name) for owner, name, *_ in METHODS] + [
-    (owner, name) for owner, names, _ in ATTRIBUTES for name in names.split()
-]
+CALLED = [(owner, path, taken, advice) for owner, methods, advice in METHODS for path, taken in methods.items()]
+HELD = [(owner, name, advice) for owner, names, advice in ATTRIBUTES for name in names.split()]
+NAMED = [(owner, name) for owner, name, *_ in (*CALLED, *HELD)]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_methods_and_functions_are_where_envoi_expects_them():
     gone = []
-    for owner, path, parameters, advice in METHODS:
+    for owner, path, parameters, advice in CALLED:
         where = f"{owner}.{path}, on which {', '.join(users(path))} rely,"
         found = find(owner)
         for name in path.split("."):
@@ -34,8 +33,7 @@ def test_methods_and_functions_are_where_envoi_expects_them():
 def test_attributes_are_where_envoi_expects_them():
     gone = [
         f"{owner}.{name}, on which {', '.join(users(name))} rely, is gone in this Ray; {advice}"
-        for owner, names, advice in ATTRIBUTES
-        for name in names.split()
+        for owner, name, advice in HELD
         if not has_attribute(find(owner), name)
     ]
     assert not gone, "\n".join(gone)
@@ -67,29 +65,6 @@ def test_every_row_is_about_something_that_envoi_uses():
     ]
     unused += [name for _, name in NAMED if not users(name) and name != "__setattr__"]
     assert not unused, f"envoi no longer uses {unused}; remove their rows"
-
-
-def test_new_uses_are_found():
-    source = """
-from ray.tune.registry import _global_registry
-class Runner(SingleAgentEnvRunner):
-    own = ("_cached_to_module",)
-    def _sample(self):
-        self._mine, kept = 3, self._ongoing_episodes
-        return episode._hanging_actions_end, f"{kept}_sample"
-"""
-    from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
-
-    kind = type("Runner", (SingleAgentEnvRunner,), {})
-    found = uses_in(source, "made_up", SimpleNamespace(Runner=kind))
-    assert {(use.name, use.place, use.owner) for use in found} == {
-        ("_global_registry", "made_up:2", None),
-        ("_cached_to_module", "made_up:4", None),
-        ("_sample", "made_up:5", kind),
-        ("_ongoing_episodes", "made_up:6", kind),
-        ("_hanging_actions_end", "made_up:7", None),
-    }
-    assert not any(use.is_in("ray.rllib.env.multi_agent_env_runner:MultiAgentEnvRunner", "_sample") for use in found)
 
 
 def test_checkpoints_have_the_folders_that_policies_are_loaded_from():
