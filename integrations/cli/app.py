@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from importlib.metadata import version
-from shutil import get_terminal_size
-from textwrap import fill, indent
 from typing import Annotated, Any, cast
 
 import typer
@@ -22,12 +19,8 @@ class _EndOfFile(Exception):
     """An EOFError of a command, which click would take for Ctrl-D at a prompt, that is for an interruption."""
 
 
-NARROW = 80
-"""Columns of a terminal below which help is plain: rich's tables would cut the names of options there."""
-
-
 class _Help:
-    """The help of all commands: flags show no type, and a narrow terminal gets plain text."""
+    """The help of all commands, where flags show no type."""
 
     def get_params(self, ctx: Any) -> Any:
         params = cast("Any", super()).get_params(ctx)
@@ -35,25 +28,6 @@ class _Help:
             if getattr(param, "is_flag", False) and param.metavar is None:
                 param.metavar = ""
         return params
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        mode, columns = self.rich_markup_mode, get_terminal_size().columns
-        if columns < NARROW:
-            self.rich_markup_mode = None
-            formatter.width = columns
-            formatter.write_dl = partial(_write_below, formatter)
-        try:
-            cast("Any", super()).format_help(ctx, formatter)
-        finally:
-            self.rich_markup_mode: Any = mode
-
-
-def _write_below(formatter: Any, rows: Iterable[tuple[str, str]], **_: Any) -> None:
-    """Writes names, each with its text on the lines below it, where click's columns would break words."""
-    margin = " " * formatter.current_indent
-    for name, text in rows:
-        words = fill(text, formatter.width - len(margin) - 4, break_long_words=False, break_on_hyphens=False)
-        formatter.write(f"{margin}{name}\n{indent(words, margin + '    ')}\n")
 
 
 class Command(_Help, TyperCommand):

@@ -59,7 +59,7 @@ def preflight(
                 check_lanes(form, num_envs)
             _play(form, steps, time.monotonic() + seconds, seed)
         except envoi.SpecError as error:
-            hint = "; --no-check-specs trains all the same" if check_specs else ""
+            hint = "; --check-specs off trains all the same" if check_specs else ""
             raise envoi.SpecError(f"{error}{hint}") from error
         finally:
             form.close()

@@ -7,62 +7,26 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from absent import needs
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 import envoi
 from envoi.adapters import SCHEMES, load, names_of
 from envoi.integrations.cli.commands import play, render
-from envoi.integrations.cli.commands.info import describe_spec, describe_specs, shorten_numbers
+from envoi.integrations.cli.commands.info import describe_specs
 from envoi.integrations.cli.console import Spinning
 from envoi.models import Catch
 
 
-@pytest.mark.parametrize(
-    ("spec", "text"),
-    [
-        (envoi.Discrete(2), "0 or 1"),
-        (envoi.Discrete(5, 3), "one of 5: 3 … 7"),
-        (envoi.Array((), "float64"), "one number (float64), any"),
-        (envoi.Array((348,), "float64"), "348 numbers (float64), any"),
-        (envoi.Array((7, 7, 3), "uint8", 0, 255), "7 x 7 x 3 whole numbers (uint8), 0 … 255"),
-        (envoi.Array((2,), "float32", [-4.8, -np.inf], [4.8, np.inf]), "2 numbers (float32), each: -4.8 … 4.8; any"),
-        (envoi.Array((2,), "float32", [0, -np.inf], [np.inf, 1]), "2 numbers (float32), each: at least 0; at most 1"),
-        (envoi.MultiDiscrete([3, 4]), "2 whole numbers, each: 0 … 2; 0 … 3"),
-        (envoi.MultiBinary(3), "3 values of 0 or 1"),
-        (envoi.Array((3,), "bool"), "3 truth values (bool)"),
-        (
-            envoi.Array((100,), "float64", [-np.inf, *range(-100, -1)], 5.0),
-            "100 numbers (float64), bounds of their own within -100 … 5, 1 without",
-        ),
-    ],
-)
-def test_specs_in_words(spec, text):
-    assert describe_spec(spec) == text
-
-
-@given(st.integers(1, 12), st.integers(0, 2**31))
-def test_words_of_any_bounds_are_short(size, seed):
-    rng = np.random.default_rng(seed)
-    low = np.where(rng.random(size) < 0.3, -np.inf, rng.normal(size=size) * 1e3)
-    high = np.where(rng.random(size) < 0.3, np.inf, low + rng.random(size) * 1e3)
-    high = np.where(np.isfinite(low) | np.isinf(high), high, rng.normal(size=size))
-    text = describe_spec(envoi.Array((size,), "float32", low, high))
-    assert len(text) <= 30 + 24 * min(size, 6)
-    assert "\n" not in text
-
-
 def test_leaves_of_nested_specs_have_their_paths():
-    spec = {"a": envoi.Discrete(2), "b": (envoi.Array((), "float32", name="speed"),)}
-    assert describe_specs(spec, "observation") == [
-        ("['a']", "0 or 1"), ("['b'][0]", "one number (float32), any (speed)"),
-    ]  # fmt: skip
+    many = envoi.MultiDiscrete([3] * 400)
+    spec = {"a": envoi.Discrete(2), "b": (envoi.Array((), "float32", name="speed"), many)}
+    first, second, third = describe_specs(spec, "observation")
+    assert [first, second] == [("['a']", str(spec["a"])), ("['b'][0]", str(spec["b"][0]))]
+    assert len(third[1]) == 160
 
 
 @pytest.mark.parametrize("name", ["gymnasium:CartPole-v1", "envoi:pursuit"])
@@ -369,20 +333,19 @@ main(["--show-completion"])
 COMMANDS = ("", "envs", "info", "check", "bench", "play", "render", "train", "runs", "evaluate")
 
 
-@pytest.mark.parametrize("columns", [40, 79, 80])
-def test_help_keeps_to_its_columns_and_cuts_no_option(cli, monkeypatch, columns):
+def test_help_keeps_to_80_columns_and_cuts_no_option(cli, monkeypatch):
     import typer.main
 
     from envoi.integrations.cli.commands import app
 
-    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("COLUMNS", "80")
     commands = {"": typer.main.get_command(app)}
     commands |= commands[""].commands
     assert set(commands) == set(COMMANDS)
     for name, command in commands.items():
         code, out, err = cli(*filter(None, [name]), "--help")
         assert (code, err) == (0, "")
-        assert max(map(len, out.splitlines())) <= columns, name
+        assert max(map(len, out.splitlines())) <= 80, name
         assert all(option in out for param in command.params for option in param.opts if option.startswith("--")), name
         assert "<bool>" not in out
 
@@ -395,15 +358,8 @@ def test_without_a_command_there_is_only_help(cli):
 
 
 @needs("ray")
-def test_info_shortens_numbers_and_lists_equal_losses_of_agents_together(cli, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
-    code, out, _ = cli("info", "envoi:pursuit")
-    assert code == 0
-    assert "…\n" not in out.replace(" ", "")
-    assert out.count("shape flattened") == 1
-    assert shorten_numbers("from 0.00030000000000000003 to 0.006, -8.907462370478262e-07") == (
-        "from 0.0003 to 0.006, -8.907e-07"
-    )
+def test_info_lists_equal_losses_of_agents_together(cli):
+    assert cli("info", "envoi:pursuit")[1].count("shape flattened") == 1
 
 
 def test_progress_that_begins_while_output_is_redirected_gives_stdout_back():
@@ -430,15 +386,3 @@ def test_completion_offers_frameworks_that_are_not_in_the_list_yet():
     assert framework_names("gym") == ["gymnasium", "gymnasium_vector"]
     assert framework_names("gymnasium,gym") == ["gymnasium,gymnasium_vector"]
     assert framework_names("gymnasium,xyz") == []
-
-
-def test_runs_in_a_narrow_terminal_keep_their_names(cli, monkeypatch, tmp_path):
-    from envoi.integrations.cli.commands import runs
-    from envoi.integrations.rllib.run_folder import ListedRun
-
-    run = ListedRun(Path("runs") / ("a" * 30), "done", "envoi:catch", "PPO", 1, 0.5, 22_528, 70.0, "")
-    monkeypatch.setattr(runs, "list_runs", lambda folder: [run])
-    monkeypatch.setenv("COLUMNS", "50")
-    name, values = cli("runs", tmp_path)[1].splitlines()
-    assert name == f"runs/{'a' * 30}"
-    assert values.rstrip() == "  done, best return 0.5, 22.5k steps, 1 min old"

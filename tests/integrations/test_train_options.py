@@ -3,7 +3,7 @@
 import pytest
 
 import envoi
-from envoi.integrations.cli.commands.train import given_settings, spell_out
+from envoi.integrations.cli.commands.train import given_settings
 from envoi.integrations.rllib import Settings
 from envoi.integrations.rllib.settings import read_config_file
 
@@ -50,22 +50,6 @@ def test_command_line_wins_over_the_config_file(tmp_path):
     assert given_settings({}, [], [], "1e-3,1e-4", None) == {"set": {"lr": "grid_search([1e-3,1e-4])"}}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "spelt"),
-    [
-        (["--check-specs", "envoi:catch"], ["--check-specs=full", "envoi:catch"]),
-        (["--check-specs"], ["--check-specs=full"]),
-        (["--check-specs", "--seed", "1"], ["--check-specs=full", "--seed", "1"]),
-        (["--check-specs", "off"], ["--check-specs", "off"]),
-        (["--check-specs", "ful"], ["--check-specs", "ful"]),
-        (["--no-check-specs"], ["--check-specs=off"]),
-        (["--check-specs=sample"], ["--check-specs=sample"]),
-    ],
-)
-def test_check_specs_is_a_flag_and_an_option(arguments, spelt):
-    assert spell_out(arguments) == spelt
-
-
 BAD = {
     "setting": (["--set", "cip_param=0.2"], "clip_param"),
     "no value": (["--set", "clip_param"], "NAME=VALUE"),
@@ -74,6 +58,7 @@ BAD = {
     "env errors": (["--on-env-error", "retsart"], "'restart'"),
     "timeout": (["--step-timeout", "0"], "step_timeout"),
     "config": (["--config", "gone.yaml"], "No such file"),
+    "module": (["--module", "python:no_such_module:Mine"], "no_such_module cannot be imported: No module named"),
     "several rates": (["--lr", "1e-3", "--set", "lr=1e-4"], "set twice"),
 }
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -15,8 +14,6 @@ from ..app import command
 from ..console import output_console, print_json
 from ..option_types import Debug, Json
 
-NARROW = 60
-"""Columns of a terminal below which a run takes two lines."""
 _STYLES = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red"}
 
 
@@ -36,14 +33,7 @@ def _runs(
         print_json([vars(run) | {"path": str(run.path), "age_seconds": round(run.age_seconds, 1)} for run in runs])
         return
     console = output_console()
-    if console.width < NARROW:
-        for run in runs:
-            state, best, steps, since = _values(run)
-            console.print(Text(str(run.path)))
-            line = state.append(f", best return {best}, {steps} steps, {since} old", style="default")
-            console.print(Padding(line, (0, 0, 0, 2)))
-    else:
-        console.print(_table(runs, console.width))
+    console.print(_table(runs, console.width))
     for run in runs:
         if run.message:
             console.print(Text(f"{run.path!s}: {run.message}", style="dim"), soft_wrap=True)
@@ -62,16 +52,11 @@ def _table(runs: list[ListedRun], width: int) -> Table:
         table.add_column("algo")
         table.add_column("env", overflow="fold")
     for run in runs:
-        state, best, steps, since = _values(run)
-        cells = [Text(str(run.path)), state, best, steps, since]
+        best = "-" if run.best_return is None else f"{run.best_return:.4g}"
+        cells = [Text(str(run.path)), Text(run.state, style=_STYLES[run.state]), best]
+        cells += [_count(run.env_steps), _age(run.age_seconds)]
         table.add_row(*cells, *([] if narrow else [str(run.trials), run.algo, Text(run.env)]))
     return table
-
-
-def _values(run: ListedRun) -> tuple[Text, str, str, str]:
-    """Returns a run's state, best return, env steps and age."""
-    best = "-" if run.best_return is None else f"{run.best_return:.4g}"
-    return Text(run.state, style=_STYLES[run.state]), best, _count(run.env_steps), _age(run.age_seconds)
 
 
 def _count(steps: int) -> str:

@@ -25,7 +25,7 @@ from ...rllib.algorithms import ALGORITHMS, find
 from ...rllib.multi_agent.grouping import WAYS
 from ...rllib.run_folder import FolderTaken
 from ...rllib.settings import DEFAULT_STOP_STEPS, SCHEDULERS, TRACKERS, parse_assignments, read_config_file
-from ..app import Command, command
+from ..app import command
 from ..console import PLAIN_SECONDS, terminal_console
 from ..option_types import ENV_EXAMPLES, Debug, env_argument, flag, one_of, real, text, whole
 
@@ -40,14 +40,7 @@ _ENV: dict[str, Any] = {"rich_help_panel": "How to treat the env"}
 _REPORT: dict[str, Any] = {"rich_help_panel": "What to report"}
 
 
-class _Train(Command):
-    """The command, whose `--check-specs` may stand without a value."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, spell_out(args))
-
-
-@command("train", cls=_Train)
+@command("train")
 def _train(
     context: typer.Context,
     env: Annotated[str | None, env_argument()] = None,
@@ -128,11 +121,7 @@ def _train(
     ] = None,
     check_specs: Annotated[
         str,
-        one_of(
-            SPEC_CHECKS,
-            "Check values against the env's spec. --check-specs alone is full, --no-check-specs is off.",
-            **_ENV,
-        ),
+        one_of(SPEC_CHECKS, "Check values against the env's spec.", **_ENV),
     ] = "sample",
     vectorize: Annotated[
         bool | None,
@@ -220,24 +209,6 @@ def _train(
 def _given(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
-
-
-def spell_out(arguments: Sequence[str]) -> list[str]:
-    """Returns the arguments of `envoi train` with a value for each `--check-specs`.
-
-    It was a flag once, and still can be: alone it is `--check-specs=full`, and `--no-check-specs` is
-    `--check-specs=off`. What follows it is its value, unless that is another option or an env, which has a colon.
-    """
-    spelt: list[str] = []
-    for index, argument in enumerate(arguments):
-        following = arguments[index + 1] if index + 1 < len(arguments) else "-"
-        if argument == "--no-check-specs":
-            spelt.append("--check-specs=off")
-        elif argument == "--check-specs" and (following.startswith("-") or ":" in following):
-            spelt.append("--check-specs=full")
-        else:
-            spelt.append(argument)
-    return spelt
 
 
 def given_settings(
