@@ -79,17 +79,11 @@ def check_compiled(compiled: Any, workers: int | None = None) -> None:
 
 
 class Choice:
-    """The state of that decision for one batch.
-
-    Attributes:
-        is_open: True while it may still compile.
-        spent: Seconds that interpreted steps have taken.
-        limit: Seconds of them after which `advance` should be called.
-        reason: Why the steps are interpreted; empty if they are compiled.
-    """
+    """The state of that decision for one batch."""
 
     def __init__(self, compiled: Compiled) -> None:
         self.wanted: Compiled = compiled
+        # While it may still compile. Interpreted steps add to `spent`; after `limit` seconds, `advance` is called.
         self.is_open = compiled is not False and numba_version() is not None
         self.spent, self.limit = 0.0, LOADING
         self.reason = WAITING if self.is_open else "compiled=False" if compiled is False else "numba is not installed"

@@ -21,31 +21,20 @@ LIMIT = 4_000
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Node:
-    """One scalar.
+    """One scalar."""
 
-    Attributes:
-        kind: `"const"`, `"input"`, `"cast"`, `"where"`, `"gather"`, or the name of a ufunc.
-        arguments: The nodes and constants that it is computed from.
-        dtype: Its numpy dtype.
-    """
-
-    kind: str
-    arguments: tuple[Any, ...]
+    kind: str  # `"const"`, `"input"`, `"cast"`, `"where"`, `"gather"`, or the name of a ufunc
+    arguments: tuple[Any, ...]  # the nodes and constants that it is computed from
     dtype: np.dtype[Any]
 
 
 class Recorder:
-    """Keeps the nodes of all functions of a model, and the arrays and the ufunc loops that they use.
-
-    Attributes:
-        tables: Arrays that are indexed by lanes' values, in the order of their numbers.
-        loops: The ufuncs that are called by their address, as names with the characters of their dtypes.
-    """
+    """Keeps the nodes of all functions of a model, and the arrays and the ufunc loops that they use."""
 
     def __init__(self) -> None:
         self._nodes: dict[Any, Node] = {}
-        self.tables: list[np.ndarray[Any, Any]] = []
-        self.loops: list[tuple[str, str]] = []
+        self.tables: list[np.ndarray[Any, Any]] = []  # indexed by lanes' values
+        self.loops: list[tuple[str, str]] = []  # ufuncs that are called by address: names, characters of dtypes
 
     def node(self, kind: str, arguments: tuple[Any, ...], dtype: np.dtype[Any]) -> Node:
         """Returns the node of an operation; the same object for the same operation."""
@@ -193,16 +182,11 @@ def _is_loop(node: Node, exact: frozenset[str]) -> bool:
 
 
 class Writer:
-    """Writes nodes as lines of Python, each value once.
-
-    Attributes:
-        lines: The lines so far.
-        known: The names of all nodes that are bound or written, by their ids.
-    """
+    """Writes nodes as lines of Python, each value once."""
 
     def __init__(self, recorder: Recorder, exact: frozenset[str], prefix: str) -> None:
-        self.lines: list[str] = []
-        self.known: dict[int, str] = {}
+        self.lines: list[str] = []  # the lines so far
+        self.known: dict[int, str] = {}  # the names of all nodes that are bound or written, by their ids
         self._recorder, self._exact, self._prefix = recorder, exact, prefix
 
     def bind(self, node: Node, name: str) -> None:

@@ -380,19 +380,12 @@ _SIZES = {"random": 0, "standard_normal": 0, "standard_exponential": 0, "integer
 
 @dataclass(frozen=True)
 class RandomCall:
-    """One call of a generator's method.
-
-    Attributes:
-        method: Its name.
-        arguments: Its arguments besides the size.
-        options: Its other named arguments.
-        size: The shape, with None for the lane axis.
-    """
+    """One call of a generator's method."""
 
     method: str
-    arguments: tuple[Any, ...]
-    options: Mapping[str, Any]
-    size: tuple[int | None, ...]
+    arguments: tuple[Any, ...]  # its arguments besides the size
+    options: Mapping[str, Any]  # its other named arguments
+    size: tuple[int | None, ...]  # the shape, with None for the lane axis
 
     @property
     def in_kernel(self) -> str | None:

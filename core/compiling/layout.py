@@ -18,16 +18,10 @@ from .. import tree
 
 @dataclass(frozen=True)
 class Held:
-    """An array that a kernel is given by its address.
+    """An array that a kernel is given by its address."""
 
-    Attributes:
-        name: Its name in the text.
-        shape: Its shape, with None for the number of lanes.
-        dtype: Its dtype.
-    """
-
-    name: str
-    shape: tuple[int | None, ...]
+    name: str  # in the text
+    shape: tuple[int | None, ...]  # with None for the number of lanes
     dtype: np.dtype[Any]
 
     def zeros(self, n: int) -> np.ndarray[Any, Any]:
@@ -36,14 +30,7 @@ class Held:
 
 
 class Leaves:
-    """The leaves of one lane's tree of arrays.
-
-    Attributes:
-        example: That tree.
-        paths: The paths of the leaves.
-        shapes: Their shapes.
-        dtypes: Their dtypes.
-    """
+    """The leaves of one lane's tree of arrays."""
 
     def __init__(self, example: Any) -> None:
         self.example = example
@@ -71,11 +58,7 @@ class Leaves:
 
 
 class Records(Leaves):
-    """The record of one lane's tree of arrays.
-
-    Attributes:
-        dtype: The dtype of a record whose fields are scalars, for kernels.
-    """
+    """The record of one lane's tree of arrays."""
 
     def __init__(self, example: Any, names: Sequence[str]) -> None:
         super().__init__(example)
@@ -108,16 +91,12 @@ class Records(Leaves):
 
 
 class Rows(Leaves):
-    """The rows of the scalars of one lane's tree of arrays.
-
-    Attributes:
-        places: For each scalar, the number of its leaf, and of its row in the leaf's array.
-        kinds: For each scalar, its dtype.
-    """
+    """The rows of the scalars of one lane's tree of arrays."""
 
     def __init__(self, example: Any) -> None:
         super().__init__(example)
         sizes = [int(np.prod(shape)) for shape in self.shapes]
+        # For each scalar, the number of its leaf, and of its row in the leaf's array; and its dtype.
         self.places = [(leaf, row) for leaf, size in enumerate(sizes) for row in range(size)]
         self.kinds = [self.dtypes[leaf] for leaf, _ in self.places]
         self._sizes = sizes

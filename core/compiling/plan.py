@@ -21,16 +21,10 @@ from .ufunc_loops import loop_address
 
 @dataclass(frozen=True)
 class Output:
-    """An array that each step returns.
-
-    Attributes:
-        name: Its name in the text.
-        shape: The shape of one lane's value.
-        dtype: Its dtype.
-    """
+    """An array that each step returns."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # the shape of one lane's value
     dtype: np.dtype[Any]
 
 
@@ -53,21 +47,13 @@ def all_held(states: Rows, held: Sequence[Held]) -> list[Held]:
 
 @dataclass(frozen=True)
 class Action:
-    """One leaf of the action, as kernels read it.
+    """One leaf of the action, as kernels read it."""
 
-    Attributes:
-        path: Its path, for messages.
-        shape: Its shape in one lane.
-        dtype: The dtype of the spec.
-        low: The least value of each element, if these are integers; else None.
-        high: The largest.
-    """
-
-    path: str
+    path: str  # for messages
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    low: np.ndarray[Any, Any] | None
-    high: np.ndarray[Any, Any] | None
+    low: np.ndarray[Any, Any] | None  # the least value of each element, if these are integers; else None
+    high: np.ndarray[Any, Any] | None  # likewise
 
 
 def actions_of(spec: SpecTree) -> list[Action]:
@@ -199,66 +185,37 @@ def indented(lines: Sequence[str], width: int) -> list[str]:
 
 
 class Functions(NamedTuple):
-    """The compiled functions of a kernel's text, which must be called with exactly the arrays of their signature.
+    """The compiled functions of a kernel's text, which must be called with exactly the arrays of their signature."""
 
-    Attributes:
-        kernel: Steps all lanes.
-        check: Checks that all lanes can act.
-    """
-
-    kernel: Callable[..., Any]
-    check: Callable[..., Any]
+    kernel: Callable[..., Any]  # steps all lanes
+    check: Callable[..., Any]  # checks that all lanes can act
 
 
 @dataclass
 class Plan:
-    """A kernel that can be compiled.
-
-    Attributes:
-        title: The model's name.
-        text: The text of the kernel.
-        states: The rows of states.
-        actions: The leaves of the action.
-        outputs: The arrays that it fills.
-        observation: The structure of an observation, with a zero array of one lane for each leaf.
-        info: The same of an info.
-        context: The records of contexts.
-        held: The arrays that the kernel is given by their addresses, besides the common ones.
-        in_place: True if next states replace those before; else they are in other rows.
-        begins: True if the kernel begins episodes itself; False if `initial` is called for them in Python.
-        generates: True if the kernel generates all random numbers itself.
-        transition_calls: The calls for random numbers of `transition`.
-        observe_calls: Those of `observe`.
-        initial_calls: Those of `initial`.
-        tables: Arrays that lanes index.
-        loops: Ufuncs that are called by their address.
-        names: More globals of the text.
-        sources: Everything else that the code depends on, as text.
-        python_division: True if a division by zero raises an error as in Python.
-        frees_gil: True if other threads may run while the kernel does, which costs as much time as some ten lanes.
-    """
+    """A kernel that can be compiled."""
 
     title: str
     text: str
     states: Rows
     actions: Sequence[Action]
-    outputs: Sequence[Output]
-    observation: Any
-    info: Any
+    outputs: Sequence[Output]  # the arrays that it fills
+    observation: Any  # the structure of an observation, with a zero array of one lane for each leaf
+    info: Any  # the same of an info
     context: Records
-    held: Sequence[Held] = ()
-    in_place: bool = False
-    begins: bool = False
-    generates: bool = False
-    transition_calls: Sequence[Any] = ()
-    observe_calls: Sequence[Any] = ()
-    initial_calls: Sequence[Any] = ()
+    held: Sequence[Held] = ()  # the arrays that the kernel is given by their addresses, besides the common ones
+    in_place: bool = False  # True if next states replace those before; else they are in other rows
+    begins: bool = False  # True if the kernel begins episodes itself; False if `initial` is called for them in Python
+    generates: bool = False  # True if the kernel generates all random numbers itself
+    transition_calls: Sequence[Any] = ()  # the calls for random numbers of `transition`
+    observe_calls: Sequence[Any] = ()  # those of `observe`
+    initial_calls: Sequence[Any] = ()  # those of `initial`
     tables: Sequence[np.ndarray[Any, Any]] = ()
-    loops: Sequence[tuple[str, str]] = ()
-    names: Callable[[], Mapping[str, Any]] = dict
-    sources: str = ""
-    python_division: bool = False
-    frees_gil: bool = False
+    loops: Sequence[tuple[str, str]] = ()  # ufuncs that are called by their address
+    names: Callable[[], Mapping[str, Any]] = dict  # more globals of the text
+    sources: str = ""  # everything else that the code depends on, as text
+    python_division: bool = False  # True if a division by zero raises an error as in Python
+    frees_gil: bool = False  # True if other threads may run meanwhile, which costs as much as some ten lanes
 
     @cached_property
     def asks_at_restarts(self) -> bool:

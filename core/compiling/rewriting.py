@@ -238,18 +238,10 @@ class Program(Protocol):
 
 
 class Change(ast.NodeTransformer):
-    """Changes the body of one function.
+    """Changes the body of one function of a program.
 
-    Args:
-        program: The functions of the model.
-        key: The function's global name.
-        place: Its name, for messages.
-        file: Its file.
-        space: Its globals.
-        local: The names of its local variables.
-        own: The name of its parameter `self`; empty if it has none.
-        generators: The names of its parameters that are generators.
-        context: The name of its parameter that is a context; empty if it has none.
+    `own` and `context` are the names of its parameters of this kind, empty if it has none; `generators` those that are
+    generators.
     """
 
     def __init__(
@@ -463,46 +455,30 @@ _GENERATORS = ("rng", "generator")
 
 @dataclass
 class Rewritten:
-    """One rewritten function.
-
-    Attributes:
-        tree: Its module.
-        name: Its name in that module.
-        file: The file of the original.
-        globals: The globals that it uses.
-        returned: Empty if it returns tuples of scalars in place of arrays, the keys if it does in place of dicts; else
-            None.
-    """
+    """One rewritten function."""
 
     tree: ast.Module
     name: str
-    file: str
+    file: str  # the file of the original
     globals: dict[str, Any]
-    returned: tuple[Any, ...] | None = None
+    returned: tuple[Any, ...] | None = None  # () if scalars replace an array, keys if they replace a dict; else None
 
 
 @dataclass
 class Rewriter:
-    """Rewrites the functions of one model.
-
-    Attributes:
-        fields: The numbers among the model's attributes that its functions use.
-        functions: The rewritten functions by their names.
-        uses_generator: The names of functions that use their generator.
-        sources: Everything that the code depends on, as text.
-        attributes: The attributes of the model that the code has as constants.
-        frozen: The globals that the code has as constants, as functions that read them, with their values.
-    """
+    """Rewrites the functions of one model."""
 
     model: Any
     state: Any
     keys: tuple[Any, ...] = ()
     dtype: Any = None
+    # The numbers among the model's attributes that its functions use.
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
     functions: dict[str, Rewritten] = field(default_factory=dict[str, Rewritten])
-    uses_generator: set[str] = field(default_factory=set[str])
-    sources: list[str] = field(default_factory=list[str])
+    uses_generator: set[str] = field(default_factory=set[str])  # the names of functions that use their generator
+    sources: list[str] = field(default_factory=list[str])  # everything that the code depends on, as text
     helpers: dict[str, FunctionType] = field(default_factory=dict[str, FunctionType])
+    # What the code has as constants: attributes of the model; and globals, as functions that read them, with values.
     attributes: dict[str, Any] = field(default_factory=dict[str, Any])
     frozen: list[tuple[Callable[[], Any], Any]] = field(default_factory=list[tuple[Callable[[], Any], Any]])
 

@@ -153,17 +153,8 @@ _ONE_AT_A_TIME = Lock()
 class Runner:
     """Steps n lanes by a kernel.
 
-    Attributes:
-        arrays: The arrays that the kernel is given by their addresses, by name; they stay where they are.
-        over: The lanes that have ended, bool of shape (n,).
-        terminated: The lanes that terminated in the last step, bool of shape (n,); the next one changes it.
-        truncated: The lanes that it truncated, likewise.
-        asks: True if some arrays differ from step to step, or the states in which episodes begin are made outside.
-        none: A mask of no lane; do not write into it.
-        idle: Valid actions of all lanes.
-        acts: False within `holding` if no lane acts.
-        table: The addresses of the arrays, with which the kernel is called.
-        launch: Steps all lanes, and returns the values of the batch; see `launcher`.
+    `arrays` are those that it is given by their addresses, in `table`; they stay where they are. The masks `terminated`
+    and `truncated` are those of the last step, which the next one changes. `launch` steps all lanes; see `launcher`.
     """
 
     def __init__(self, plan: Plan, action_spec: SpecTree, n: int, changing: Sequence[Any] = ()) -> None:
@@ -178,6 +169,7 @@ class Runner:
         self.arrays = {held.name: held.zeros(n) for held in plan.all_held}
         self.over = self.arrays["over"]
         self.terminated, _, self.truncated, _ = self.arrays["ends"]
+        # True if some arrays differ from step to step, or the states in which episodes begin are made outside.
         self.asks = plan.takes_numbers or plan.asks_at_restarts
         one, other = ([self.arrays[held.name] for held in plan.states.held(name)] for name in ("before", "after"))
         self._before, self._after = one, other

@@ -19,21 +19,13 @@ from .rewriting import Rewriter, jitted
 
 @dataclass
 class Sections:
-    """The lines of a lane in a kernel. Next states are left in `z0, …`.
+    """The lines of a lane in a kernel. Next states are left in `z0, …`."""
 
-    Attributes:
-        act: Lines of a lane that acts: set all `z`, and write the reward.
-        begin: Lines of a lane that begins an episode: set all `z`.
-        observe: Lines that write the observation of `z`.
-        end: Lines of a lane that acted: set `terminated` and `truncated`, and write the discount.
-        held: The arrays besides the common ones that the kernel is given by their addresses.
-    """
-
-    act: list[str]
-    begin: list[str]
-    observe: list[str]
-    end: list[str]
-    held: list[Held] = field(default_factory=list[Held])
+    act: list[str]  # lines of a lane that acts: set all `z`, and write the reward
+    begin: list[str]  # lines of a lane that begins an episode: set all `z`
+    observe: list[str]  # lines that write the observation of `z`
+    end: list[str]  # lines of a lane that acted: set `terminated` and `truncated`, and write the discount
+    held: list[Held] = field(default_factory=list[Held])  # besides the common ones
 
 
 def loop_text(
@@ -86,19 +78,12 @@ _ARRAYS = (Array, Discrete, MultiBinary, MultiDiscrete)
 
 
 class ScalarPlan(Plan):
-    """The plan of a scalar model.
+    """The plan of a scalar model."""
 
-    Attributes:
-        own: The records of the numbers among the model's attributes that the kernel reads.
-        uses_dynamics: True if the kernel uses the lanes' dynamics streams.
-        uses_observation: True if it uses their observation streams.
-        is_current: Returns True if the attributes of some models, and globals, that the code has as constants have not
-            changed since.
-    """
-
-    own: Records
-    uses_dynamics: bool = False
-    uses_observation: bool = False
+    own: Records  # the records of the numbers among the model's attributes that the kernel reads
+    uses_dynamics: bool = False  # True if the kernel uses the lanes' dynamics streams
+    uses_observation: bool = False  # True if it uses their observation streams
+    # True if what the code has as constants, attributes of some models and globals, has not changed since.
     is_current: Callable[[Iterable[Any]], bool]
 
     @property

@@ -27,25 +27,15 @@ from .lane_arrays import LANES, GeneratorStandIn, LaneArray, RandomCall, Table, 
 
 @dataclass
 class Part:
-    """The operations of one of a model's functions.
+    """The operations of one of a model's functions."""
 
-    Attributes:
-        nodes: The scalars of its result in lane 0, leaf by leaf.
-        result: The structure of its result, with a zero array of one lane's shape and dtype for each leaf.
-        calls: The calls for random numbers, in their order.
-    """
-
-    nodes: list[Node]
-    result: Any
-    calls: list[RandomCall] = field(default_factory=list[RandomCall])
+    nodes: list[Node]  # the scalars of its result in lane 0, leaf by leaf
+    result: Any  # the structure of its result, with a zero array of one lane's shape and dtype for each leaf
+    calls: list[RandomCall] = field(default_factory=list[RandomCall])  # the calls for random numbers, in their order
 
 
 class Tracer:
-    """Records the functions of a model.
-
-    Attributes:
-        recorder: The recorder of all nodes.
-    """
+    """Records the functions of a model."""
 
     def __init__(self, model: Any) -> None:
         self.recorder = Recorder()

@@ -94,33 +94,20 @@ def blocks_text(
 
 @dataclass
 class Stages:
-    """The nodes of a kernel. Inputs are named by `kind, lane, *place`, see `Block.bind`.
+    """The nodes of a kernel. Inputs are named by `kind, lane, *place`, see `Block.bind`."""
 
-    Attributes:
-        moved: The next states of a lane that acts, scalar by scalar.
-        begun: The states of a lane that begins an episode; None if they are made in Python.
-        reward: The elements of the reward.
-        seen: Those of the arrays that hold observations and infos, by name.
-        ends: The flags `terminated` and `truncated`.
-        discount: The elements of the discount; None for the default.
-        sizes: The shapes of random arrays by name, with None for the lane axis.
-        in_place: True if no line raises an error, so that next states can replace those before.
-        setup: Lines before the blocks, which know `new`, the number of lanes that begin an episode.
-        held: The arrays besides the common ones that the kernel is given by their addresses.
-        arguments: Names of the arrays that differ from step to step.
-    """
-
-    moved: Sequence[Node]
-    begun: Sequence[Node] | None
-    reward: Sequence[Node]
-    seen: Mapping[str, Sequence[Node]]
-    ends: Sequence[Node]
-    discount: Sequence[Node] | None
-    sizes: Mapping[str, tuple[int | None, ...]]
-    in_place: bool
+    moved: Sequence[Node]  # the next states of a lane that acts, scalar by scalar
+    begun: Sequence[Node] | None  # the states of a lane that begins an episode; None if they are made in Python
+    reward: Sequence[Node]  # the elements of the reward
+    seen: Mapping[str, Sequence[Node]]  # those of the arrays that hold observations and infos, by name
+    ends: Sequence[Node]  # the flags `terminated` and `truncated`
+    discount: Sequence[Node] | None  # the elements of the discount; None for the default
+    sizes: Mapping[str, tuple[int | None, ...]]  # the shapes of random arrays by name, with None for the lane axis
+    in_place: bool  # True if no line raises an error, so that next states can replace those before
+    # Before the blocks; they know `new`, the number of lanes that begin an episode.
     setup: list[str] = field(default_factory=list[str])
-    held: list[Held] = field(default_factory=list[Held])
-    arguments: list[str] = field(default_factory=list[str])
+    held: list[Held] = field(default_factory=list[Held])  # besides the common ones
+    arguments: list[str] = field(default_factory=list[str])  # names of the arrays that differ from step to step
 
 
 def each_lane(lines: Sequence[str]) -> list[str]:
@@ -129,19 +116,14 @@ def each_lane(lines: Sequence[str]) -> list[str]:
 
 
 class Block:
-    """The lines of a block.
-
-    Attributes:
-        rows: The rows on the stack, with their dtypes.
-        views: The parts of arrays that belong to the lanes of the block.
-    """
+    """The lines of a block."""
 
     def __init__(
         self, states: Rows, actions: Sequence[Action], outputs: Sequence[Output], recorder: Recorder,
         exact: frozenset[str], stages: Stages,
     ) -> None:  # fmt: skip
-        self.rows: dict[str, np.dtype[np.generic]] = {}
-        self.views: dict[str, str] = {}
+        self.rows: dict[str, np.dtype[np.generic]] = {}  # the rows on the stack, with their dtypes
+        self.views: dict[str, str] = {}  # the parts of arrays that belong to the lanes of the block
         self._shapes = {output.name: output.shape for output in outputs}
         self._states, self._stages, self._recorder, self._exact = states, stages, recorder, exact
         self._actions = [

@@ -129,7 +129,8 @@ class Attributes(Binding):
         if not problem and callable(value):
             problem = f"has a function {name!r}, and no value"
         if problem:
-            known = nearest(name, _values_of(holder))
+            public = {one: inspect.getattr_static(holder, one) for one in dir(holder) if not one.startswith("_")}
+            known = nearest(name, [one for one, held in public.items() if not callable(held)])
             raise ContextError(
                 f"context[{feature!r}]: {type(holder).__name__} {problem}; {known}; pass bind= to define how it is set"
             )
@@ -146,14 +147,6 @@ class Attributes(Binding):
                 else:
                     setattr(native, path, value)
         return env
-
-
-def _values_of(holder: Any) -> list[str]:
-    """Returns the public names of an object's settable values: instance attributes, slots, and class attributes."""
-    held = {name: inspect.getattr_static(holder, name) for name in dir(holder) if not name.startswith("_")}
-    functions = {name for name, value in held.items() if callable(value) or isinstance(value, classmethod)}
-    fixed = {name for name, value in held.items() if isinstance(value, property) and value.fset is None}
-    return [name for name in held if name not in functions | fixed]
 
 
 class Factory(Binding):

