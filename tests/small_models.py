@@ -188,26 +188,16 @@ class Drifting(Breakable, envoi.Model):
         return int(abs(state[0]) > 9)  # true or false, but no bool
 
 
-class Steps(envoi.Model):
-    """Counts its steps and never ends: what tests derive their own models from."""
+class Steps(Count):
+    """Counts in integers, unrewarded: what tests derive their own models from."""
 
     observation_spec = envoi.Array((), "int64")
-    action_spec = envoi.Discrete(2)
-
-    def initial(self, rng, context):
-        return 0
-
-    def transition(self, state, action, rng):
-        return state + 1
 
     def observe(self, state, rng):
         return np.int64(state)
 
     def reward(self, state, action, next_state):
         return 0.0
-
-    def terminal(self, state):
-        return False
 
 
 class Diary(envoi.Lifted):

@@ -1,7 +1,6 @@
 """Environments of several agents: turns, ends, joining, masks, snapshots, and one agent as one among several."""
 
 import copy
-import pickle
 
 import numpy as np
 import pytest
@@ -281,49 +280,7 @@ def test_infos_belong_to_an_agent_or_to_none():
     assert env.step(act(env)).infos == {"c": {}, "a": {}, "b": {}}
 
 
-# Seeds, looking, snapshots.
-
-
-@pytest.mark.parametrize("kind", [Council, Turns])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_seed_fixes_all_that_follows(kind, seed):
-    env = kind()
-    assert lived(env, (seed, None, None)) == lived(env, (seed, None, None)) == lived(kind(), (seed, None, None))
-    assert lived(env, (seed, None, None)) != lived(env, (2, None, None))
-
-
-@pytest.mark.parametrize("kind", [Council, Turns])
-def test_looking_and_sampling_leave_no_trace(kind):
-    quiet, curious = kind(), kind()
-    quiet.reset(seed=3)
-    curious.reset(seed=3)
-    while quiet.agents:
-        for agent in curious.agents:
-            assert exact(curious.observation(agent)) == exact(curious.observation(agent))
-        curious.sample_actions()
-        assert exact(quiet.step(act(quiet))) == exact(curious.step(act(curious)))
-
-
-@pytest.mark.parametrize("kind", [Council, Turns])
-@pytest.mark.parametrize("wrap", [lambda env: env, MultiWrapper, ValidatedMulti])
-def test_snapshots_go_on_exactly(kind, wrap):
-    env = wrap(kind(terminal={3: ("a",), 6: True}, turn={1: ("b", "a"), 4: ("b",)} if kind is Turns else {}))
-    for steps in range(6):
-        env.reset(seed=5)
-        for _ in range(steps):
-            env.step(act(env))
-        env.observation(env.agents[-1])
-        snapshot, twin = env.snapshot(), pickle.loads(pickle.dumps(env))
-        copied = copy.deepcopy(env)
-        futures = []
-        for one in (env, twin, copied, env, env):
-            if len(futures) > 2:
-                one.restore(snapshot)
-            said = [exact([one.observation(agent) for agent in one.agents])]
-            while one.agents:
-                said.append(exact(one.step(act(one))))
-            futures.append([*said, exact(one.reset())])
-        assert all(future == futures[0] for future in futures)
+# Errors and contexts.
 
 
 def test_an_error_of_the_author_leaves_the_episode_where_it_was():
@@ -577,57 +534,32 @@ def test_nim_is_won_by_the_last_stick():
     assert all(step.terminated.values())
 
 
-def test_who_knows_nim_wins():
-    env = models.make("nim")
-    for sticks in range(1, 20):
-        infos = env.reset(seed=sticks, options={"sticks": sticks}).infos
-        wise = "first" if sticks % 4 else "second"
-        while env.agents:
-            (player,) = env.turn
-            left = env.state.sticks
-            actions = {player: left % 4 - 1} if player == wise else env.sample_actions(infos)
-            step = env.step(actions)
-            infos = step.infos
-        assert step.rewards[wise] == 1.0
-
-
-@pytest.mark.parametrize("first", range(3))
-@pytest.mark.parametrize("second", range(3))
-def test_rock_paper_scissors_scores(first, second):
+@pytest.mark.parametrize(("first", "second", "gain"), [(0, 2, 1), (1, 0, 1), (2, 1, 1), (1, 1, 0), (0, 1, -1)])
+def test_rock_paper_scissors_scores(first, second, gain):
     env = models.make("rps")
     observations, _ = env.reset(options={"rounds": 2})
     assert {int(seen) for seen in observations.values()} == {3}
-    step = env.step({"player_0": first, "player_1": second})
-    beats = {(0, 2), (1, 0), (2, 1)}
-    gain = ((first, second) in beats) - ((second, first) in beats)
-    assert step.rewards == {"player_0": gain, "player_1": -gain}
-    assert {name: int(seen) for name, seen in step.observations.items()} == {"player_0": second, "player_1": first}
-    step = env.step({"player_0": first, "player_1": second})
-    assert step.truncated == {"player_0": True, "player_1": True}
+    for is_last in (False, True):
+        step = env.step({"player_0": first, "player_1": second})
+        assert step.rewards == {"player_0": gain, "player_1": -gain}
+        assert step.observations == {"player_0": second, "player_1": first}
+        assert step.truncated == dict.fromkeys(env.possible_agents, is_last)
     assert not any(step.terminated.values())
 
 
-def test_hunters_catch_the_prey_and_see_where_it_is():
+def test_a_hunter_catches_the_prey_where_it_sees_it():
     env = models.make("pursuit")
-    caught = 0
-    for seed in range(30):
-        observations = env.reset(seed=seed, options={"stumble": 1.0, "max_steps": 12}).observations
-        prey = 1  # what a hunter sees: the other hunter, then the prey
-        while env.agents:
-            down, right = observations["hunter_0"][prey]
-            move = (2 if down > 0 else 0) if down else (1 if right > 0 else 3)
-            step = env.step({"hunter_0": move, "hunter_1": 0, "prey": 4})
-            observations = step.observations
-        if all(step.terminated.values()):
-            caught += 1
-            assert step.rewards == {"hunter_0": 0.5, "hunter_1": 0.5, "prey": -1.0}
-            assert not any(step.truncated.values())
-        else:
-            assert all(step.truncated.values())
-    assert caught > 25
+    observations = env.reset(seed=0, options={"stumble": 1.0}).observations
+    while env.agents:
+        down, right = observations["hunter_0"][1]  # the other hunter, then the prey
+        move = (2 if down > 0 else 0) if down else (1 if right > 0 else 3)
+        step = env.step({"hunter_0": move, "hunter_1": 0, "prey": 4})
+        observations = step.observations
+    assert all(step.terminated.values())
+    assert not any(step.truncated.values())
+    assert step.rewards == {"hunter_0": 0.5, "hunter_1": 0.5, "prey": -1.0}
     assert env.render().shape == (144, 144, 3)
-    assert env.render_mode == "rgb_array"
-    assert env.metadata["render_modes"] == ["rgb_array"]
+    assert env.metadata["render_modes"] == [env.render_mode] == ["rgb_array"]
     assert models.make("nim").render_mode is None
 
 

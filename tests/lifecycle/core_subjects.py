@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from machine import Subject
 from small_models import Diary
-from walks import CORES
+from walks import CORES, TurnHerd
 
 import envoi
 from envoi.lane_values import stack
@@ -182,5 +182,6 @@ SUBJECTS = {
         for name in sorted(WRAPPERS)
         for kind in CORES
     },
+    "agents in turn": partial(subject, TurnHerd),
     "agents as lanes": partial(subject, lambda: envoi.AgentLanes(envoi.models.RockPaperScissors())),
 }

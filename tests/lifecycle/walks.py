@@ -75,6 +75,14 @@ class Herd(envoi.MultiModel):
         return np.array([1, 0, state.time % 2], np.int8) if agent == "zoe" else None
 
 
+class TurnHerd(Herd):
+    """The agents act one after the other."""
+
+    def turn(self, state):
+        playing = self.live(state)
+        return (playing[state.time % len(playing)],) if playing else ()
+
+
 class BoxHerd(Herd):
     """The agents with one continuous action each."""
 
