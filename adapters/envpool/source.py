@@ -9,14 +9,12 @@ from typing import Any, cast
 
 import gymnasium
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from envoi import Array, EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
 from envoi.lane_values import put
 from envoi.protocol.batch_env import (
-    LanesStep,
     Mask,
-    as_mask,
     default_discounts,
     either,
     make_batch_reset,
@@ -43,15 +41,14 @@ _INDICES = ("env_id", "players")
 class FromEnvpool(ImportedBatch):
     """A pool of envpool as a core batch.
 
-    A pool with fewer lanes in a batch than there are (`batch_size`) is asynchronous: `recv` returns the `batch_size`
-    lanes that are done first. `step` then sends all lanes and receives as often as needed.
+    If a pool has fewer lanes in a batch than there are (`batch_size`), `step` sends all lanes and receives as often as
+    needed.
 
     Args:
         source: The pool.
 
     Attributes:
         source: The pool; `reset(seed=…)` replaces it by a new one, because a pool has its seeds from its construction.
-        count: The number of lanes that `recv` returns.
 
     Raises:
         SpecError: The pool has dm_env's interface.
@@ -69,11 +66,10 @@ class FromEnvpool(ImportedBatch):
         config = cast("Any", source).config
         if config["max_num_players"] > 1:
             raise LossyConversion("max_num_players", "players", str(config["max_num_players"]), "a core batch")
-        self._in_flight: NDArray[np.bool_] = np.zeros(config["num_envs"], bool)
         self._seeds: list[int] | None = None  # for the next reset, if the generator was set
         super().__init__(source, config["num_envs"])
-        self.count: int = config["batch_size"] or self.batch_size
-        self.lanes_can_wait = self.count == self.batch_size
+        self._received_at_once: int = config["batch_size"] or self.batch_size
+        self.lanes_can_wait = self._received_at_once == self.batch_size
 
     def _describe(self) -> None:
         pool = self.source
@@ -127,7 +123,6 @@ class FromEnvpool(ImportedBatch):
         n, chosen = self.batch_size, self._lanes_to_reset(mask)
         seeds = lane_seeds(seed, n)
         self._give_options(options)
-        self._drop_what_is_under_way()
         given = any(one is not None for one in seeds)
         if given and not chosen.all():
             raise SpecError("seed: expected none for some of the lanes, because envpool seeds all when a pool is made")
@@ -164,7 +159,7 @@ class FromEnvpool(ImportedBatch):
         index = np.flatnonzero(~hold)
         if len(index):
             return self._step_some(map_leaves(lambda leaf: np.asarray(leaf)[index], action), index, over, restart)
-        self._check("step", over)
+        self._check(over)
         rewards, none = np.zeros((n, *self.reward_spec.shape), self.reward_spec.dtype), np.zeros(n, bool)
         return make_batch_step(
             (self._observation, rewards, none, none.copy(), np.ones(n), Infos([{} for _ in range(n)]))
@@ -172,10 +167,10 @@ class FromEnvpool(ImportedBatch):
 
     def _step_some(self, action: Any, index: NDArray[np.intp], over: Mask, restart: Mask | None) -> Step:
         """Steps some lanes, and returns the step of all; the others pause."""
-        self._check("step", over)
+        self._check(over)
         n, rewarder = self.batch_size, self._rewarder
         before = None if rewarder is None else self._observation
-        self._send(action, index)
+        self.source.send(self._encoded(action, len(index)), index.astype(np.int32))
         lanes, values = self._received(len(index))
         observation, reward, terminated, truncated, infos = values
         if len(index) < n:
@@ -194,21 +189,16 @@ class FromEnvpool(ImportedBatch):
         discount = default_discounts(self.discount_spec, terminated)
         return make_batch_step((observation, reward, terminated, truncated, discount, infos))
 
-    def _check(self, call: str, over: Mask) -> None:
-        self._check_begun(call)
-        if self._in_flight.any():
-            lanes = np.flatnonzero(self._in_flight).tolist()
-            raise EpisodeError(f"{call}: lanes {lanes} have been sent; receive them first, by recv()")
+    def _check(self, over: Mask) -> None:
+        self._check_begun("step")
         if np.count_nonzero(over):
-            raise EpisodeError(f"{call}: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
-
-    def _send(self, action: Any, lanes: NDArray[np.intp]) -> None:
-        self.source.send(self._encoded(action, len(lanes)), lanes.astype(np.int32))
+            raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
 
     def _received(self, count: int, is_reset: bool = False) -> tuple[NDArray[np.intp], tuple[Any, ...]]:
         """Returns lanes, in ascending order, and their values: without reward and flags after a reset."""
-        if self.count < self.batch_size and count % self.count:
-            raise SpecError(f"{self!r}: expected a multiple of its batch_size {self.count} as lanes, got {count}")
+        if not self.lanes_can_wait and count % self._received_at_once:
+            size = self._received_at_once
+            raise SpecError(f"{self!r}: expected a multiple of its batch_size {size} as lanes, got {count}")
         parts: list[tuple[Any, ...]] = []
         received = 0
         while received < count:
@@ -220,58 +210,6 @@ class FromEnvpool(ImportedBatch):
         values = [np.array(one, bool) if one.dtype == bool else one for one in middle]
         infos = read({key: value for key, value in entries.items() if key not in _INDICES}, count)
         return lanes[order], (map_leaves(partial(_as_declared, count), self.observation_spec, seen), *values, infos)
-
-    # Some lanes at a time.
-
-    def send(self, action: Any, lanes: ArrayLike, restart: Mask | None = None) -> None:
-        """Sends actions to some lanes, and does not wait for them.
-
-        Args:
-            action: The actions, with leaves of shape (k, …).
-            lanes: The indices of k lanes, shape (k,), which are not being stepped already.
-            restart: The lanes among these that begin a new episode instead, bool of shape (k,): those that have ended.
-
-        Raises:
-            EpisodeError: One of the lanes has not been received since it was sent, or has ended and does not restart,
-                or restarts and has not ended.
-        """
-        self._check_begun("send")
-        index = np.asarray(lanes, np.intp)
-        begin = np.zeros(len(index), bool) if restart is None else as_mask(restart, len(index), "restart")
-        if self._in_flight[index].any() or len(set(index.tolist())) < len(index):
-            busy = np.flatnonzero(self._in_flight).tolist()
-            raise EpisodeError(f"send: expected lanes that are not under way, as {busy} are, each once; got {lanes!r}")
-        if (self._over[index] != begin).any():
-            ended = np.flatnonzero(self._over).tolist()
-            raise EpisodeError(f"send: expected restart to be True in lanes that have ended, {ended}, and only there")
-        self._send(action, index)
-        self._in_flight[index] = True
-
-    def recv(self) -> LanesStep:
-        """Returns the steps of the first `count` lanes that are done; of all lanes that were sent, if that is n.
-
-        Returns:
-            `(lanes, step)`: the indices of k lanes, in ascending order, and their steps, with leaves of shape (k, …).
-
-        Raises:
-            EpisodeError: Fewer lanes than that have been sent.
-        """
-        sent = int(np.count_nonzero(self._in_flight))
-        wanted = self.count if self.count < self.batch_size else sent
-        if not 0 < wanted <= sent:
-            raise EpisodeError(f"recv: expected at least {max(wanted, 1)} lanes to be under way, got {sent}")
-        lanes, (observation, reward, terminated, truncated, infos) = self._received(wanted)
-        self._in_flight[lanes] = False
-        self._over[lanes] = terminated | truncated
-        self._observation = _scattered(self._observation, lanes, observation, self.batch_size)
-        discount = default_discounts(self.discount_spec, terminated)
-        return LanesStep(lanes, make_batch_step((observation, reward, terminated, truncated, discount, infos)))
-
-    def _drop_what_is_under_way(self) -> None:
-        while np.count_nonzero(self._in_flight) >= (self.count if self.count < self.batch_size else 1):
-            self.recv()
-        if self._in_flight.any():  # fewer than the pool returns
-            self._make_again([int(one) for one in self.streams.context.integers(2**31, size=self.batch_size)])
 
     # Seeds.
 
@@ -288,7 +226,6 @@ class FromEnvpool(ImportedBatch):
                 setattr(new, name, getattr(pool, name))
         pool.close()
         self.source = new
-        self._in_flight[:] = False
 
     def _replace_rng(self, generator: np.random.Generator) -> None:
         self._seeds = cast("list[int]", lane_seeds(int(deepcopy(generator).integers(2**63)), self.batch_size))
