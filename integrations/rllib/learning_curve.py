@@ -1,8 +1,7 @@
-"""Plots the learning curves of a job: return against env steps, with episode length and losses below."""
+"""Plots the learning curves of a job: return against env steps."""
 
 from __future__ import annotations
 
-import itertools
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -13,55 +12,46 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter
 
 from envoi.atomic_write import write_atomically
 
 Rows = Sequence[Mapping[str, str]]
 COLOURS = ("#2c6fbb", "#d1495b", "#3a9d6e", "#e09f3e", "#7b5ea7", "#4f8a8b", "#a0522d", "#666666")
 GREY, FADED = "#666666", "#c4c4c4"
-PANELS = ("loss/policy_loss", "loss/vf_loss", "loss/entropy", "loss/qf_loss", "loss/total_loss")
-"""Losses that small panels show, the first three that there are."""
 
 
 def plot_learning_curve(rows: Rows, path: Path, title: str, goal: float | None = None, *, ending: str = "") -> None:
-    """Plots the return of each trial; of a single one with its standard deviation, or with a line for each policy."""
-    panels = ["length_mean", *[name for name in PANELS if any(row.get(name) for row in rows)][:3]]
-    figure = Figure(figsize=(8.4, 6.4), dpi=150, layout="constrained")
+    """Plots the return of each trial; of a single one with its standard deviation."""
+    figure = Figure(figsize=(8.4, 4.8), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(2, len(panels), height_ratios=(3.4, 1))
-    main = figure.add_subplot(grid[0, :])
+    axes = figure.add_subplot()
     trials: dict[str, list[Mapping[str, str]]] = {}
     for row in rows:
         trials.setdefault(row["trial"], []).append(row)
     colours = _colours(trials)
-    policies = [
-        name for name in (rows[0] if rows else ()) if name.startswith("policy/") and name.endswith("/return_mean")
-    ]
-    if len(trials) == 1 and policies:
-        _plot_policies(main, rows, policies)
-    else:
-        for trial, own in trials.items():
-            _plot_return(main, own, colours[trial], alone=len(trials) == 1)
+    for trial, own in trials.items():
+        _plot_return(axes, own, colours[trial], alone=len(trials) == 1)
     if goal is not None:
-        main.axhline(goal, color="#888888", linewidth=1, linestyle=(0, (5, 4)), zorder=0, label=f"goal {goal:g}")
-    main.set_title(title, loc="left", fontsize=12, fontweight="bold", pad=22 if ending else 8)
+        axes.axhline(goal, color="#888888", linewidth=1, linestyle=(0, (5, 4)), zorder=0, label=f"goal {goal:g}")
+    axes.set_title(title, loc="left", fontsize=12, fontweight="bold", pad=22 if ending else 8)
     if ending:
         shown = textwrap.shorten(ending, 118, placeholder=" …")
-        main.text(0, 1.02, shown, transform=main.transAxes, color="#b03a2e", fontsize=8.5)
-    main.set_xlabel("env steps")
-    main.set_ylabel("return of an episode")
+        axes.text(0, 1.02, shown, transform=axes.transAxes, color="#b03a2e", fontsize=8.5)
+    axes.set_xlabel("env steps")
+    axes.set_ylabel("return of an episode")
     if not any(row["return_mean"] for row in rows):
-        main.text(0.5, 0.5, "no episode has ended", transform=main.transAxes, ha="center", color=GREY)
-    elif main.get_legend_handles_labels()[1]:
-        main.legend(frameon=False, loc="best", fontsize=8.5)
-    _style(main)
-    for index, name in enumerate(panels):
-        axes = figure.add_subplot(grid[1, index])
-        axes.set_title(name.removeprefix("loss/").replace("_", " "), fontsize=8.5, loc="left", color="#444444")
-        for trial, own in trials.items():
-            axes.plot(*_series(own, name), color=colours[trial], linewidth=1.2, marker="." if len(own) == 1 else None)
-        _style(axes, small=True)
+        axes.text(0.5, 0.5, "no episode has ended", transform=axes.transAxes, ha="center", color=GREY)
+    elif axes.get_legend_handles_labels()[1]:
+        axes.legend(frameon=False, loc="best", fontsize=8.5)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.tick_params(labelsize=9.5, colors="#444444")
+    axes.set_xlim(left=0)
+    axes.margins(x=0.03)
+    axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#999999")
     picture = BytesIO()
     figure.savefig(picture, format="png")
     write_atomically(path, picture.getvalue())
@@ -99,15 +89,6 @@ def _plot_return(axes: Axes, rows: Rows, colour: str, *, alone: bool) -> None:
         axes.plot(steps, evaluated, color=colour, linewidth=1.2, linestyle="--", marker="s", markersize=3, label=label)
 
 
-def _plot_policies(axes: Axes, rows: Rows, columns: Sequence[str]) -> None:
-    for column, colour in zip(columns, itertools.cycle(COLOURS), strict=False):
-        steps, mean = _series(rows, column)
-        if steps:
-            axes.plot(steps, mean, color=colour, linewidth=2, label=f"an agent of the policy {column.split('/')[1]}")
-            axes.plot(steps[-1], mean[-1], "o", color=colour, markersize=5)
-            axes.annotate(f"{mean[-1]:.4g}", (steps[-1], mean[-1]), (0, 8), textcoords="offset points", ha="center")
-
-
 def _series(rows: Rows, name: str) -> tuple[list[int], list[float]]:
     """Returns the env steps and values of a column, where it has any."""
     held = [(int(row["env_steps"]), float(row[name])) for row in rows if row.get(name)]
@@ -119,16 +100,3 @@ def _short(value: str) -> str:
         return f"{float(value):.3g}"
     except ValueError:
         return value
-
-
-def _style(axes: Axes, *, small: bool = False) -> None:
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.xaxis.set_major_locator(MaxNLocator(3 if small else 7))
-    axes.yaxis.set_major_locator(MaxNLocator(4 if small else "auto"))
-    axes.tick_params(labelsize=7.5 if small else 9.5, length=2 if small else 3.5, colors="#444444")
-    axes.set_xlim(left=0)
-    axes.margins(x=0.03)
-    axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color("#999999")
