@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -46,25 +46,14 @@ class Interruption:
             raise KeyboardInterrupt
 
     @contextmanager
-    def patience(self, is_stuck: Callable[[], bool] | None = None) -> Iterator[None]:
+    def patience(self) -> Iterator[None]:
         """Makes the first Ctrl-C inside set `asked` rather than raise."""
         self.check()
         self._patient = True
-        over = threading.Event()
-        if is_stuck is not None and self._installed:
-            threading.Thread(target=self._insist, args=(over, is_stuck), name="envoi-interruption", daemon=True).start()
         try:
             yield
         finally:
             self._patient = False
-            over.set()
-
-    def _insist(self, over: threading.Event, is_stuck: Callable[[], bool]) -> None:
-        main = threading.main_thread().ident
-        while not over.wait(1.0):
-            if self.asked and main is not None and is_stuck() and not over.is_set():
-                signal.pthread_kill(main, signal.SIGINT)
-                return
 
 
 @contextmanager

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
-from importlib.util import find_spec
 from inspect import isfunction, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,11 +68,6 @@ class Trial:
     index: int
     seed: int
     overrides: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def lr(self) -> Any:
-        """The learning rate; None is the algorithm's own."""
-        return self.overrides.get("lr")
 
 
 @dataclass(frozen=True)
@@ -150,8 +143,10 @@ class Settings(EnvOptions):
         super().__post_init__()
         if self.exact:
             check_exact(self.algo)
-        if self.module is not None:
-            _check_reference(self.module)
+        if self.module is not None and not re.fullmatch(r"python:[^:]+:\w+", self.module):
+            raise envoi.EnvoiError(
+                f"--module takes python:module:Class, such as python:nets:MyModule; got {self.module!r}"
+            )
         for tracker in self.track:
             _check_known("tracker", tracker, TRACKERS)
         self._replace(set=read_overrides(self.set))
@@ -314,18 +309,6 @@ def _check_known(kind: str, name: str, known: Collection[str]) -> None:
         near = nearest(name, known)
         listing = f" There are: {', '.join(known)}" if near.endswith("?") else ""
         raise UnknownName(f"no {kind} is called {name!r}; {near}{listing}")
-
-
-def _check_reference(reference: str) -> None:
-    """Checks that `python:module:Class` names a module that can be found, without importing it."""
-    scheme, name, attribute, *_ = (*reference.split(":", 2), "", "")
-    if scheme != "python" or not name or not attribute:
-        raise envoi.EnvoiError(f"--module takes python:module:Class, such as python:nets:MyModule; got {reference!r}")
-    found = None
-    with suppress(ImportError, ValueError):  # of a parent package
-        found = find_spec(name)
-    if found is None:
-        raise envoi.EnvoiError(f"--module {reference}: no module is called {name!r}; is it in this folder?")
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
@@ -134,7 +134,7 @@ class Job:
         with (
             one_thread(),
             self.folder,
-            _record_ending(self.folder, self.settings) as ending,
+            _record_errors(self.folder, self.settings),
             Interruption() as interruption,
             redirected(self.folder.log) if quiet else nullcontext(),
         ):
@@ -146,50 +146,39 @@ class Job:
             self.folder.drop_sessions(saved)
             best = best_trial(saved)
             if interruption.asked:
-                ending.state = "interrupted"
+                lacking = _end(self.folder, self.settings, "interrupted")
             elif best is None:
-                ending.state, ending.message = "failed", "time ran out before the first iteration ended"
-        notes = (*self.notes, *failures, *ending.notes)
+                lacking = _end(self.folder, self.settings, "failed", "time ran out before the first iteration ended")
+            else:
+                lacking = _end(self.folder, self.settings, "done")
+        notes = (*self.notes, *failures, *lacking)
         return Outcome(self.folder, self.settings, saved, best, interruption.asked, notes)
 
 
-@dataclass
-class _Ending:
-    """How a job ended, and what its learning curve lacks."""
-
-    state: str = "done"
-    message: str = ""
-    notes: Sequence[str] = ()
-
-
 @contextmanager
-def _record_ending(folder: RunFolder, settings: Settings) -> Iterator[_Ending]:
-    """Writes how a job ended, and plots its learning curve, whether it is done, interrupted or failed."""
-    ending = _Ending()
+def _record_errors(folder: RunFolder, settings: Settings) -> Iterator[None]:
     try:
-        yield ending
+        yield
     except BaseException as error:
-        is_interruption = isinstance(error, KeyboardInterrupt)
-        ending = _Ending("interrupted") if is_interruption else _Ending("failed", describe(error))
+        ending = ("interrupted", "") if isinstance(error, KeyboardInterrupt) else ("failed", describe(error))
         with suppress(Exception):  # the error of the job is the one to show
-            _write_ending(folder, settings, ending)
+            _end(folder, settings, *ending)
         raise
-    _write_ending(folder, settings, ending)
 
 
-def _write_ending(folder: RunFolder, settings: Settings, ending: _Ending) -> None:
-    folder.write_ending(ending.state, ending.message)
+def _end(folder: RunFolder, settings: Settings, state: str, message: str = "") -> list[str]:
+    """Writes how a job ended, and plots its learning curve; returns what that lacks."""
+    folder.write_ending(state, message)
     rows = folder.read_progress()
     if not rows:
-        return
+        return []
     try:
         from .learning_curve import plot_learning_curve
     except ImportError:
-        ending.notes = [f"{folder.curve.name} was not plotted: pip install 'envoi[plots]'"]
-        return
-    title = f"{settings.algo} on {settings.env}"
-    text = "" if ending.state == "done" else f"{ending.state}: {ending.message}".rstrip(": ")
-    plot_learning_curve(rows, folder.curve, title, settings.stop_return, ending=text)
+        return [f"{folder.curve.name} was not plotted: pip install 'envoi[plots]'"]
+    text = "" if state == "done" else f"{state}: {message}".rstrip(": ")
+    plot_learning_curve(rows, folder.curve, f"{settings.algo} on {settings.env}", settings.stop_return, ending=text)
+    return []
 
 
 def train(settings: Settings, out: str | Path, *, observe: Observer | None = None) -> Outcome:
@@ -242,9 +231,9 @@ def _check(settings: Settings) -> Grouping | None:
     for package in ("ray", "torch"):
         if find_spec(package) is None:
             raise envoi.MissingBackend(f"{package} is not installed; pip install 'envoi[rllib]'")
-    if settings.set:
+    if settings.set or settings.module is not None:
         with one_thread():
-            _check_set(settings)
+            _check_with_rllib(settings)
     for name in settings.track:
         if find_spec(TRACKERS[name]) is None:
             raise envoi.MissingBackend(
@@ -264,10 +253,13 @@ def _check(settings: Settings) -> Grouping | None:
     return grouping
 
 
-def _check_set(settings: Settings) -> None:
-    """Lets RLlib check the settings of each trial, before a file is written."""
+def _check_with_rllib(settings: Settings) -> None:
+    """Lets RLlib check the settings of each trial and a module of the user's, before a file is written."""
     from .configuration import load_algorithm
+    from .tuning import load_module
 
+    if settings.module is not None:
+        load_module(settings.module)
     config = load_algorithm(settings.algo).get_default_config()
     options = [one.name for one in fields(Settings)]
     for trial in settings.trials:

@@ -115,7 +115,7 @@ def run(
             ),
         )
         try:
-            with interruption.patience(is_stuck=lambda: bool(records.left_by(records.SLOW))):
+            with interruption.patience():
                 tuner.fit()
         except KeyboardInterrupt:
             pass  # the second Ctrl-C: the last checkpoints count

@@ -22,7 +22,7 @@ def test_settings_of_an_earlier_version_are_read():
     settings = Settings.from_dict(stored)
     assert settings.set == {"model_config.fcnet_hiddens": [8]}
     assert [trial.overrides["gamma"] for trial in settings.trials] == [0.9, 0.91]
-    assert settings.trials[1].lr == 1e-3
+    assert settings.trials[1].overrides["lr"] == 1e-3
 
 
 def test_job_without_a_goal_gets_the_default():
@@ -165,8 +165,8 @@ def test_trials_are_sampled_by_the_seed():
     assert first == again
     assert [trial.overrides["clip_param"] for trial in first] == [0.1, 0.2, 0.1, 0.2]
     assert {trial.overrides["gamma"] for trial in first} == {0.98}
-    assert len({trial.lr for trial in (*first, *other)}) == 8
-    assert all(1e-5 <= trial.lr <= 1e-3 for trial in first)
+    assert len({trial.overrides["lr"] for trial in (*first, *other)}) == 8
+    assert all(1e-5 <= trial.overrides["lr"] <= 1e-3 for trial in first)
     assert [trial.seed for trial in other] == [7, 8, 9, 10]
 
 

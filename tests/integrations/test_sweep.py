@@ -49,7 +49,6 @@ def test_resume_may_repeat_settings_and_not_change_them():
         ),
         ({"track": ("wandv",)}, "did you mean 'wandb'"),
         ({"module": "nets:Mine"}, "python:module:Class"),
-        ({"module": "python:no_such_module:Mine"}, "no module is called 'no_such_module'"),
         ({"evaluate_every": 0}, "at least 1"),
     ],
 )
