@@ -39,11 +39,6 @@ from envoi.atomic_write import write_atomically
 from .damaged_files import reading, writing
 from .settings import Settings, Trial
 
-try:
-    import fcntl
-except ImportError:  # on Windows
-    fcntl = None
-
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
@@ -155,11 +150,6 @@ class RunFolder:
 
     def refuse_if_taken(self) -> None:
         """Raises an `envoi.EnvoiError` if the path is no folder, or is one that is not empty or not writable."""
-        if self.exists and (self.read_ending() or ("",))[0] == "failed" and not self.progress.exists():
-            raise FolderTaken(
-                f"{self.path} holds a job that failed before it learned anything; remove the folder to start a new one "
-                "there, or give another --out"
-            )
         if self.exists:
             raise FolderTaken(
                 f"{self.path} already holds a run; continue it with "
@@ -218,20 +208,18 @@ class RunFolder:
     @property
     def is_claimed(self) -> bool:
         """True if a process, this one or another, holds the lock, and so is training."""
-        from filelock import FileLock
+        from filelock import FileLock, Timeout
 
         lock = self.path / ".lock"
         if not lock.exists():
             return False
         try:
-            if fcntl is None:
-                with FileLock(lock, timeout=0):
-                    return False
-            with lock.open("rb") as file:  # shared, so that those who look see no one but the job
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
+            with FileLock(lock, timeout=0):
+                return False
+        except Timeout:
             return True
-        return False
+        except OSError:  # it is another user's, whose lock cannot be tried
+            return False
 
     def write_settings(self, settings: Settings) -> None:
         """Writes `config.yaml`, with the versions of packages."""
