@@ -127,20 +127,22 @@ def configure(
     if isinstance(config, AlgorithmConfig):
         given = {"lr": lr, "num_envs": num_envs, "num_env_runners": num_env_runners or None, "seed": seed}
         _check_own(config, {"algo": algo, "module": module, **given, "training": training})
-        described = describe_fitting(config, _set_env(config, env, options, failure), None)
+        described = _describe_fitting(config, _set_env(config, env, options, failure), None)
     else:
         env, algorithm = _env_and_algorithm(config, env, algo)
         config = load_algorithm(algorithm.name).get_default_config()
         if module is not None:
             config.rl_module(rl_module_spec=RLModuleSpec(module_class=module))
-        described = describe_fitting(config, _set_env(config, env, options, failure), num_envs)
+        described = _describe_fitting(config, _set_env(config, env, options, failure), num_envs)
         config.env_runners(num_env_runners=num_env_runners)
         config.debugging(seed=seed)
-        set_table_defaults(config, described, algorithm, lr, num_envs, training)
-    for step in (set_environment, set_networks, set_faults, add_callbacks):  # each leaves the settings of the user
-        step(config, described)
-    set_policies(config, described, policies)
-    set_env_runner(config, described, runner)
+        _set_table_defaults(config, described, algorithm, lr, num_envs, training)
+    # Each leaves the settings of the user.
+    _set_environment(config, described)
+    _set_networks(config, described)
+    _add_callbacks(config)
+    _set_policies(config, described, policies)
+    _set_env_runner(config, described, runner)
     if exact:
         save_exactly(config)
     return config
@@ -199,7 +201,7 @@ def _set_env(config: AlgorithmConfig, env: Any, options: EnvOptions, failure: Pa
     return known.with_config(config.env_config)
 
 
-def is_default(config: AlgorithmConfig, name: str) -> bool:
+def _is_default(config: AlgorithmConfig, name: str) -> bool:
     """Returns True if a setting has the default of its config's class, so that it is free to change.
 
     A default that the user has set explicitly looks the same.
@@ -207,9 +209,9 @@ def is_default(config: AlgorithmConfig, name: str) -> bool:
     return bool(getattr(config, name) == getattr(type(config)(), name))
 
 
-def set_default(config: AlgorithmConfig, **values: Any) -> None:
+def _set_default(config: AlgorithmConfig, **values: Any) -> None:
     """Sets attributes of a config that its user has not set."""
-    for name in [name for name in values if is_default(config, name)]:
+    for name in [name for name in values if _is_default(config, name)]:
         setattr(config, name, values[name])
 
 
@@ -242,28 +244,23 @@ class DescribedEnv:
         return {agent: (observations[agent], actions[agent]) for agent in actions.spaces}
 
 
-def describe_env(
-    registered: RegisteredEnv,
-    env_config: Mapping[str, Any],
-    num_envs: int | None,
-    form: Mapping[str, Any],
+def _describe_env(
+    registered: RegisteredEnv, env_config: Mapping[str, Any], num_envs: int | None, form: Mapping[str, Any]
 ) -> DescribedEnv:
     """Makes one instance of a registered env, looks at it, and closes it."""
     made = registered.make({**env_config, FORM: form})
-    is_batch = isinstance(made, VectorEnv)
     try:
-        lanes = check_lanes(made, num_envs) if is_batch else None
+        lanes = check_lanes(made, num_envs) if isinstance(made, VectorEnv) else None
         is_multi_agent = hasattr(made, "action_spaces")
         of_one = "single_" if lanes is not None else ""
         _, infos = made.reset()
-        masked = _masked(infos, made, is_multi_agent, lanes)
         return DescribedEnv(
             registered,
             getattr(made, f"{of_one}observation_space"),
             getattr(made, f"{of_one}action_space"),
             lanes,
             lanes is not None or (not is_multi_agent and _has_own_batch(made.core)),
-            masked,
+            _masked(infos, made, is_multi_agent, lanes),
             is_multi_agent,
             form,
         )
@@ -300,20 +297,26 @@ class UnmaskedWarning(UserWarning):
 VECTOR = "vector_entry_point"
 
 
-def set_environment(config: AlgorithmConfig, env: DescribedEnv) -> None:
-    """Sets the env of a config, how its lanes are stepped, and whether its actions are normalised."""
+def _set_environment(config: AlgorithmConfig, env: DescribedEnv) -> None:
+    """Sets the env of a config, how it is restarted, how its lanes are stepped, and whether actions are normalised."""
     config.env = env.registered.name
-    # RLlib's checks advance the envs' random streams, and envoi checks more.
-    set_default(config, disable_env_checking=True)
-    if not any(isinstance(part, spaces.Box) for _, action in env.spaces_of_agents.values() for part in _flat(action)):
-        set_default(config, normalize_actions=False)  # for other actions it only costs a deep copy of each
+    # RLlib's checks advance the envs' random streams, and envoi checks more. A runner whose env failed would sleep for
+    # a minute before it dies, and the job waits for it.
+    _set_default(
+        config,
+        disable_env_checking=True,
+        delay_between_env_runner_restarts_s=1.0,
+        restart_failed_sub_environments=env.options.on_env_error == "restart",
+    )
+    if not any(isinstance(part, spaces.Box) for _, action in env.spaces_of_agents.values() for part in _parts(action)):
+        _set_default(config, normalize_actions=False)  # for other actions it only costs a deep copy of each
     if env.lanes is not None:
         if env.options.vectorize is False:
             raise envoi.EnvoiError(
                 f"vectorize: expected True or 'auto' for a batch, whose {env.lanes} lanes take one step together, got "
                 "False; leave it out, or register an env of one lane"
             )
-        if not is_default(config, "num_envs_per_env_runner") and config.num_envs_per_env_runner != env.lanes:
+        if not _is_default(config, "num_envs_per_env_runner") and config.num_envs_per_env_runner != env.lanes:
             raise envoi.EnvoiError(
                 f"num_envs_per_env_runner: expected {env.lanes}, the lanes of the batch, got "
                 f"{config.num_envs_per_env_runner}; leave it out, or make a batch of as many lanes"
@@ -326,14 +329,14 @@ def set_environment(config: AlgorithmConfig, env: DescribedEnv) -> None:
                 "vectorize: expected False or 'auto' for an env of several agents, as RLlib steps them one by one, "
                 "got True"
             )
-        set_default(config, gym_env_vectorize_mode=VECTOR)
+        _set_default(config, gym_env_vectorize_mode=VECTOR)
 
 
-def _flat(space: spaces.Space[Any]) -> Iterable[spaces.Space[Any]]:
+def _parts(space: spaces.Space[Any]) -> Iterable[spaces.Space[Any]]:
     return space.spaces if isinstance(space, spaces.Tuple) else [space]
 
 
-def set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner) -> None:
+def _set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner) -> None:
     """Sets envoi's env runner for one agent or for several, whose episodes are those of RLlib's."""
     if not env.is_multi_agent:
         use_runner(config, runner)
@@ -341,7 +344,7 @@ def set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner) -
     check_runner(runner)
     if runner == "sync":
         return
-    set_default(config, env_runner_cls=BatchedMultiAgentEnvRunner)
+    _set_default(config, env_runner_cls=BatchedMultiAgentEnvRunner)
     cls: Any = config.env_runner_cls
     if runner == "batched" and not issubclass(cls, BatchedMultiAgentEnvRunner):
         raise envoi.EnvoiError(
@@ -350,11 +353,11 @@ def set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner) -
         )
 
 
-def describe_fitting(config: AlgorithmConfig, registered: RegisteredEnv, num_envs: int | None) -> DescribedEnv:
+def _describe_fitting(config: AlgorithmConfig, registered: RegisteredEnv, num_envs: int | None) -> DescribedEnv:
     """Describes an env in the form that the algorithm's networks take."""
     networks, is_own = networks_of(config), has_own_module(config)
     form: dict[str, Any] = {"canonical": "structured"} if networks is not None or is_own else {}
-    described = describe_env(registered, config.env_config, num_envs, {**form, "action_masks": False})
+    described = _describe_env(registered, config.env_config, num_envs, {**form, "action_masks": False})
     bases = [base.__name__ for base in getattr(config.algo_class, "__mro__", ())]
     known = next((name for name in bases if name in ACTIONS), None)
     if known is not None and not is_own:
@@ -363,12 +366,12 @@ def describe_fitting(config: AlgorithmConfig, registered: RegisteredEnv, num_env
     if asked is False or (asked == "auto" and (is_own or not described.masked_agents)):
         return described
     if not is_own and (networks is None or networks.masked is None):
-        _say_unmasked(config.algo_class.__name__ if config.algo_class else type(config).__name__, registered)
+        _warn_unmasked(config.algo_class.__name__ if config.algo_class else type(config).__name__, registered)
         return described
-    return describe_env(registered, config.env_config, num_envs, {**form, "action_masks": True})
+    return _describe_env(registered, config.env_config, num_envs, {**form, "action_masks": True})
 
 
-def _say_unmasked(algorithm: str, registered: RegisteredEnv) -> None:
+def _warn_unmasked(algorithm: str, registered: RegisteredEnv) -> None:
     """Warns that an algorithm has no module with action masks, or raises the error if they are asked for."""
     if ACTIONS.get(algorithm) == {"Box"}:
         raise envoi.EnvoiError(
@@ -387,7 +390,7 @@ def _say_unmasked(algorithm: str, registered: RegisteredEnv) -> None:
     )
 
 
-def set_networks(config: AlgorithmConfig, env: DescribedEnv) -> None:
+def _set_networks(config: AlgorithmConfig, env: DescribedEnv) -> None:
     """Sets the form of the env, and the module that its observations need unless the user has set one."""
     config.env_config = {**config.env_config, FORM: dict(env.form)}
     set_modules(config, env.spaces_of_agents.values())
@@ -410,7 +413,7 @@ _BUFFERS = {
 """RLlib's replay buffers of one agent, and those of several, which it does not choose by itself."""
 
 
-def set_policies(config: AlgorithmConfig, env: DescribedEnv, policies: Policies | None) -> None:
+def _set_policies(config: AlgorithmConfig, env: DescribedEnv, policies: Policies | None) -> None:
     """Sets the policies of several agents, their mapping, and a fitting replay buffer.
 
     RLlib makes the module of each policy from the module that the user has set, or from its own.
@@ -440,19 +443,8 @@ def set_policies(config: AlgorithmConfig, env: DescribedEnv, policies: Policies 
         config.training(replay_buffer_config={**buffer, "type": _BUFFERS[buffer["type"]]})  # pyright: ignore[reportCallIssue]
 
 
-def set_faults(config: AlgorithmConfig, env: DescribedEnv) -> None:
-    """Sets how RLlib restarts env runners and their envs."""
-    # A runner whose env failed would sleep for a minute before it dies, and the job waits for it.
-    set_default(
-        config,
-        delay_between_env_runner_restarts_s=1.0,
-        restart_failed_sub_environments=env.options.on_env_error == "restart",
-    )
-
-
-def add_callbacks(config: AlgorithmConfig, env: DescribedEnv) -> None:
+def _add_callbacks(config: AlgorithmConfig) -> None:
     """Adds envoi's callbacks to those of the user, and makes them stay."""
-    del env
     config.__class__ = _keeping(type(config))
     for name in ("callbacks_class", "evaluation_config"):
         setattr(config, name, getattr(config, name))  # which now adds envoi's
@@ -463,9 +455,9 @@ class KeepsCallbacks(AlgorithmConfig):
 
     def __setattr__(self, key: str, value: Any) -> None:
         if key == "callbacks_class":
-            value = with_envois([*_envois(self.__dict__.get(key)), *force_list(value)])
+            value = _with_envois([*_envois(self.__dict__.get(key)), *force_list(value)])
         elif key == "evaluation_config" and isinstance(value, Mapping):
-            kept = {name: with_envois(value[name]) for name in ("callbacks", "callbacks_class") if name in value}
+            kept = {name: _with_envois(value[name]) for name in ("callbacks", "callbacks_class") if name in value}
             value = {**value, **kept}
         super().__setattr__(key, value)
 
@@ -474,7 +466,7 @@ class KeepsCallbacks(AlgorithmConfig):
         return _blank, (type(self).__bases__[1],), dict(self.__dict__)
 
 
-def with_envois(callbacks: Any) -> Any:
+def _with_envois(callbacks: Any) -> Any:
     """Returns classes of callbacks with envoi's before them: one class, or a list."""
     listed = force_list(callbacks)
     ours = next((each for each in _envois(listed) if each is not EnvoiCallbacks), EnvoiCallbacks)
@@ -499,13 +491,13 @@ def _blank(kind: type[AlgorithmConfig]) -> AlgorithmConfig:
     return object.__new__(_keeping(kind))
 
 
-def set_table_defaults(
+def _set_table_defaults(
     config: AlgorithmConfig,
     env: DescribedEnv,
     algorithm: Algorithm,
-    lr: float | None = None,
-    num_envs: int | None = None,
-    training: Mapping[str, Any] | None = None,
+    lr: float | None,
+    num_envs: int | None,
+    training: Mapping[str, Any] | None,
 ) -> None:
     """Sets the values of `ALGORITHMS`, which work where RLlib's defaults do not, and those of the user."""
     observations, actions = zip(*env.spaces_of_agents.values(), strict=True)
