@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -36,14 +35,8 @@ MARKS: dict[Status, str] = {
 
 LEGEND = "✓ passed   ✗ failed   ! remark   · does not apply, or cannot be decided"
 
-LISTED: dict[Status, str] = {
-    "failed": "Failures",
-    "remark": "Remarks",
-    "refused": "Refused: a framework cannot express it",
-    "narrowed": "Narrowed: a framework expresses it less precisely",
-    "not installed": "Not installed",
-}
-"""The statuses whose reasons are listed beside the table, with the title of each list."""
+LISTED: tuple[Status, ...] = ("failed", "remark", "refused", "narrowed", "not installed")
+"""The statuses whose reasons are listed below the table."""
 
 
 @dataclass(frozen=True)
@@ -164,17 +157,26 @@ class Report:
             lines = [_in_words(key.ljust(first), found, width) for key, found in self.rows()]
         return "\n".join(lines)
 
+    @property
+    def heading(self) -> str:
+        """The environment, and what of it was checked."""
+        forms = " and in its forms" if len(self.columns) > 1 else ""
+        return f"{self.env}, played by its own API ({self.api}){forms}"
+
+    @property
+    def findings(self) -> list[str]:
+        """A line for each result with a reason, the commands that repeat the failures, and the conclusion."""
+        listed = [f"{status}  {result}" for status in LISTED for result in self.having(status)]
+        again = dict.fromkeys(f"again  {self.command(failure.subject)}" for failure in self.failures)
+        return [*listed, *again, self.conclusion]
+
     def to_text(self, width: int = 100) -> str:
         """Returns the report as text: the table, a line for each result with a reason, and the conclusion.
 
         Args:
             width: The most columns of the table.
         """
-        forms = " and in its forms" if len(self.columns) > 1 else ""
-        listed = [f"{status}  {result}" for status in LISTED for result in self.having(status)]
-        again = dict.fromkeys(f"again  {self.command(failure.subject)}" for failure in self.failures)
-        head = f"{self.env}, played by its own API ({self.api}){forms}"
-        return "\n".join([head, self.table(width), LEGEND, *listed, *again, self.conclusion])
+        return "\n".join([self.heading, self.table(width), LEGEND, *self.findings])
 
     def __str__(self) -> str:
         return self.to_text()
@@ -268,92 +270,40 @@ def _plain(text: str) -> str:
     return "".join(letter if letter in "\n\t" or letter >= " " else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
-# The HTML page.
-
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin: 2rem 0 .3rem; } .quiet { opacity: .65; }
-code { font: .9em ui-monospace, monospace; } code.again { user-select: all; } .wide { overflow-x: auto; }
-table { border-collapse: collapse; } th, td { padding: .25rem .4rem; border-bottom: 1px solid #8884; }
-tbody th { text-align: left; font-weight: normal; } td { text-align: center; }
-body:has(#only:checked) .fine { display: none; }
-.passed { color: #2a9347; } .failed { color: #fff; background: #c0262d; } .remark, .narrowed { color: #a66b00; }
+pre { white-space: pre-wrap; } table { border-collapse: collapse; } td { text-align: center; }
+th, td { padding: .25rem .4rem; border-bottom: 1px solid #8884; } tbody th { text-align: left; font-weight: normal; }
+.failed { color: #fff; background: #c0262d; }
 """.strip()
-
-_FILTER = '<p><label><input type="checkbox" id="only"> show failures only</label></p>'
 
 
 def _page(report: Report) -> str:
-    state = "passed" if report.passed else "failed"
-    played = (
-        f"played by its own API ({report.api}): {report.episodes} episodes of at most {report.steps:,} steps, "
-        f"with the seeds after {report.seed}, in {report.seconds:.1f} s"
-    )
-    lines = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(report.env)}: {escape(report.conclusion)}</title>",
-        f"<style>{_STYLE}</style></head><body>",
-        f"<h1>{escape(report.env)}</h1>",
-        f'<p class="state"><span class="{state}">&nbsp;{state}&nbsp;</span> {escape(report.conclusion)}</p>',
-        f'<p class="quiet">{escape(played)}</p>',
-    ]
-    for status, title in LISTED.items():
-        if found := report.having(status):
-            lines.append(f"<h2>{escape(title)}</h2><ul>{''.join(_item(report, one) for one in found)}</ul>")
-    lines.append(f'<h2>All checks</h2>{"" if report.passed else _FILTER}<p class="quiet">{escape(LEGEND)}</p>')
-    lines += _themes(report)
-    for result in (result for result in report.results if result.notes):
-        warned = "".join(f"<li>{escape(note)}</li>" for note in result.notes)
-        lines.append(f"<h2>Warnings of <code>{escape(result.key)}</code></h2><ul>{warned}</ul>")
-    return "\n".join([*lines, "</body></html>"]) + "\n"
-
-
-def _item(report: Report, result: Result) -> str:
-    where = "" if result.subject == ENV else f"{escape(result.subject)}, "
-    again = ""
-    if result.status == "failed":
-        command = escape(report.command(result.subject))
-        again = f'<br>repeat it, with the same seeds: <code class="again">{command}</code>'
-    return (
-        f"<li><b>{where}<code>{escape(result.key)}</code></b>: {_prose(result.reason)}"
-        f'<br><span class="quiet">{_prose(result.sentence)}</span>{again}</li>'
-    )
-
-
-def _prose(text: str) -> str:
-    """Returns a sentence as HTML, with its names in backticks as code."""
-    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
-
-
-def _themes(report: Report) -> Iterator[str]:
-    """Yields the table of each theme: its requirements, on all subjects."""
-    heads = "".join(f"<th>{escape(column).replace('_', '_<wbr>')}</th>" for column in report.columns)
+    heads = "".join(f"<th>{escape(column)}</th>" for column in report.columns)
+    rows: list[str] = []
     for title, keys in THEMES.items():
-        rows = [(key, found) for key, found in report.rows() if key in keys]
-        if not rows:
-            continue
-        fine = " fine" if all(_is_fine(found) for _, found in rows) else ""
-        yield f'<section class="theme{fine}"><h2>{escape(title)}</h2>'
-        yield f'<div class="wide"><table><thead><tr><th></th>{heads}</tr></thead><tbody>'
-        for key, found in rows:
-            given = next(filter(None, found))
-            numbers = ", ".join(map(str, given.contract))
-            sentence = _prose(given.sentence) + (f" (fidelity requirement {numbers})" if numbers else "")
-            kind, cells = ' class="fine"' if _is_fine(found) else "", "".join(map(_cell, found))
-            yield f"<tr{kind}><th><code>{key}</code><br>"
-            yield f'<span class="quiet">{sentence}</span></th>{cells}</tr>'
-        yield "</tbody></table></div></section>"
-
-
-def _is_fine(found: list[Result | None]) -> bool:
-    return not any(result is not None and result.status == "failed" for result in found)
+        of_theme = [(key, found) for key, found in report.rows() if key in keys]
+        rows += [f"<tr><th><b>{escape(title)}</b></th></tr>"] if of_theme else []
+        for key, found in of_theme:
+            sentence = next(filter(None, found)).sentence
+            cells = "".join(map(_cell, found))
+            rows.append(f"<tr><th><code>{key}</code> {escape(sentence)}</th>{cells}</tr>")
+    return "\n".join(
+        [
+            "<!doctype html>",
+            f'<html lang="en"><head><meta charset="utf-8"><title>{escape(report.env)}</title>',
+            f"<style>{_STYLE}</style></head><body>",
+            f"<pre>{escape(chr(10).join([report.heading, *report.findings]))}</pre>",
+            f"<table><thead><tr><th>{escape(LEGEND)}</th>{heads}</tr></thead><tbody>",
+            *rows,
+            "</tbody></table></body></html>\n",
+        ]
+    )
 
 
 def _cell(result: Result | None) -> str:
     if result is None:
         return "<td></td>"
-    kind, title = result.status.partition(" ")[0], escape(result.reason or result.status, quote=True)
-    return f'<td class="{kind}" title="{title}">{escape(MARKS[result.status])}</td>'
+    reason = escape(result.reason or result.status, quote=True)
+    return f'<td class="{result.status}" title="{reason}">{MARKS[result.status]}</td>'

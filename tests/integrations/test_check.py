@@ -3,7 +3,6 @@
 import copy
 import functools
 import html
-import html.parser
 import json
 import random
 import re
@@ -406,59 +405,25 @@ def test_json_holds_the_whole_report(tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "report.json"]
 
 
-class Reader(html.parser.HTMLParser):
-    """Checks that tags are closed in order, and collects the text."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.text, self.links = [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.links += [value for name, value in attrs if name in ("src", "href")]
-        if tag not in ("meta", "input", "br", "wbr"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
 def test_html_page_is_self_contained_and_lists_reasons(tmp_path):
     def fail(*_):
         raise ValueError("<b>&")
 
     report = check_env(wrong_envs.faulty(wrong_envs.Walk, "Marked", "", fail), frameworks=["gymnasium", "dm_env"])
     report.write_html(tmp_path / "report.html")
-    reader = Reader()
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    reader.feed(page)
-    assert reader.open == reader.links == []
-    assert "http" not in page
-    text = "".join(reader.text)
+    assert not re.search("http|src=|href=|<b>&", page)
+    assert page.count("<tr>") == page.count("</tr>")
+    text = html.unescape(page)
     for part in ("ValueError: <b>&", "plays", "Resets and steps raise no error.", "gymnasium", report.conclusion):
         assert part in text
+    assert re.findall(r"<tr><th><code>([\w-]+)</code>", page) == [key for key, _ in report.rows()]
 
 
 def test_every_requirement_has_one_theme():
     keys = [key for keys in THEMES.values() for key in keys]
     assert len(keys) == len(set(keys))
     assert check_env("envoi:catch", frameworks=[], steps=20).keys == tuple(keys)
-
-
-def test_html_page_hides_what_is_fine():
-    report = check_env(wrong_envs.AliasedBuffer, frameworks=["gymnasium"], steps=20)
-    page = report.to_html()
-    assert {("", "Values"), (" fine", "Episodes")} <= {
-        *re.findall(r'<section class="theme( fine)?"><h2>([^<]+)</h2>', page)
-    }
-    assert f'<code class="again">{html.escape(report.command())}</code>' in page
-    for checked, has_filter in ((report, True), (found(wrong_envs.Walk), False)):
-        assert ('type="checkbox" id="only"' in checked.to_html()) is has_filter
-    rows = re.findall(r'<tr( class="fine")?><th><code>([\w-]+)</code>', page)
-    assert {("", "observation-stays"), (' class="fine"', "plays")} <= {*rows}
-    assert {key for _, key in rows} == {result.key for result in report.results}
 
 
 def test_failure_can_be_run_again_by_its_command(cli):
