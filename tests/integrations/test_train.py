@@ -71,7 +71,7 @@ def test_same_seed_gives_the_same_run(trained, trained_in_two, tmp_path):
 
 
 # Preflight plays 1000 steps, and an iteration has 2048, here in two envs: they fail in the second.
-LATE = ("--num-envs-per-runner", 2, "--stop-steps", 100_000, "--check-specs")
+LATE = ("--num-envs-per-runner", 2, "--stop-steps", 100_000, "--check-specs", "full")
 
 
 @pytest.mark.parametrize(
@@ -91,20 +91,6 @@ def test_late_env_error_is_one_line_and_keeps_the_checkpoint(cli, tmp_path, env,
     assert (tmp_path / "run" / "checkpoint" / "learner_group").is_dir()
 
 
-@pytest.mark.deep  # the test above, with a Ray of the job's own, and the env in a process of its own
-def test_late_env_error_in_another_process_is_one_line(spawn, tmp_path):
-    process = spawn(
-        "train", "python:drifting:Drifting?fatal=1500", "--num-env-runners", 1, *LATE, "--out", tmp_path / "run"
-    )
-    out, err = process.communicate(timeout=240)
-    assert process.returncode == 2
-    assert err.count("\n") == 1
-    assert "observation['cart'][2]" in err
-    assert err.count("step 10 of episode 150") == 1
-    assert "Traceback" not in out
-    assert (tmp_path / "run" / "checkpoint" / "learner_group").is_dir()
-
-
 def test_early_env_error_is_found_before_a_file_is_written(cli, tmp_path):
     code, out, err = cli("train", "python:drifting:Drifting?fatal=100", "--out", tmp_path / "run")
     assert (code, out) == (2, "")
@@ -114,7 +100,7 @@ def test_early_env_error_is_found_before_a_file_is_written(cli, tmp_path):
 
 
 def test_no_check_specs_trains_although_an_env_violates_its_spec(cli, tmp_path):
-    arguments = ("--no-check-specs", "--stop-steps", 1, "--out", tmp_path / "run")
+    arguments = ("--check-specs", "off", "--stop-steps", 1, "--out", tmp_path / "run")
     code, _, err = cli("train", "python:drifting:Drifting?fatal=100", *arguments)
     assert (code, err) == (0, "")
 
@@ -155,17 +141,13 @@ def test_job_leaves_other_experiments_of_the_process_as_they_were(cli, tmp_path,
 
 @pytest.mark.usefixtures("trained")  # after RLlib has printed its greeting, once a process
 @pytest.mark.parametrize(
-    ("env", "runners", "most"),
-    [
-        ("lanes", 0, None),
-        pytest.param("looped_lanes", 0, 7, marks=pytest.mark.deep),
-        pytest.param("lanes", 1, None, marks=pytest.mark.deep),
-    ],
+    "runners",
+    [0, pytest.param(1, marks=pytest.mark.deep)],
 )
-def test_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, env, runners, most):
+def test_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, runners):
     out = tmp_path / "run"
     code, text, err = cli(
-        "train", f"python:drifting:{env}", "--stop-steps", 2000, "--num-env-runners", runners, "--out", out
+        "train", "python:drifting:lanes", "--stop-steps", 2000, "--num-env-runners", runners, "--out", out
     )
     assert (code, err) == (0, "")
     assert "done with mean return" in text.splitlines()[-1]
@@ -173,10 +155,7 @@ def test_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, env
     assert (code, err) == (0, "")
     assert "same episodes" in text
     episodes = json.loads((out / "evaluation.json").read_text())["episodes"]
-    if most is None:
-        assert [episode["context_id"] for episode in episodes] == ["long", "short"] * 2
-    else:
-        assert {episode["length"] for episode in episodes} == {most}
+    assert [episode["context_id"] for episode in episodes] == ["long", "short"] * 2
 
 
 @pytest.mark.deep
@@ -188,11 +167,3 @@ def test_batch_is_evaluated_on_its_first_lane_while_it_trains(cli, tmp_path):
     rows = RunFolder(out).read_progress()
     assert rows
     assert {float(row["evaluation_length_mean"]) for row in rows} == {7}
-
-
-def test_num_envs_other_than_the_lanes_is_refused(cli, tmp_path):
-    code, _, err = cli("train", "python:drifting:lanes", "--num-envs-per-runner", 3, "--out", tmp_path / "run")
-    assert code == 2
-    assert err.count("\n") == 1
-    assert "expected 4, the lanes of the batch, got 3" in err
-    assert not (tmp_path / "run").exists()
