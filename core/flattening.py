@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from . import tree
 from .errors import SpecError
 from .spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree
+from .spec.arrays import bounds
 from .spec.base import shown
 
 __all__ = ["ORDERS", "Flattening"]
@@ -38,18 +39,12 @@ class Leaf:
         if not isinstance(spec, (Array, Discrete, MultiDiscrete, MultiBinary)):
             raise SpecError(f"{self.path}: expected an array of numbers to flatten, got {spec!r}; leave it out")
         self.shape, self.dtype, self.elements = spec.shape, spec.dtype, math.prod(spec.shape)
-        self.low: NDArray[Any] | None
-        self.high: NDArray[Any] | None
+        self.low, self.high = bounds(spec)
         counts: list[int] | None = None
-        if isinstance(spec, Array):
-            self.low, self.high = spec.low, spec.high
-        elif isinstance(spec, Discrete):
-            self.low, self.high = (np.array(end, spec.dtype) for end in (spec.start, spec.start + spec.n - 1))
+        if isinstance(spec, Discrete):
             counts = [spec.n]
         elif isinstance(spec, MultiDiscrete):
-            self.low, self.high, counts = spec.start, spec.last, spec.nvec.ravel().tolist()
-        else:
-            self.low, self.high = np.array(0, np.int8), np.array(1, np.int8)
+            counts = spec.nvec.ravel().tolist()
         self.counts = counts if self.encoded else None
         self.size = self.elements if self.counts is None else sum(self.counts)
         self.stop = self.start + self.size

@@ -33,36 +33,27 @@ class Part:
     The lines of all layers run in one function. On the way in they read and set `action`; on the way out the six
     `VALUES`, of which `discount` may be None for the default (0 where `terminated`, else 1). A name after `$` is the
     layer's own: an object of `names`, or a local variable; it never meets the same name of another layer.
-
-    Attributes:
-        title: The layer and its contribution, for the comment above its lines: text of the library, never of a user.
-        inward: Lines that run before those of the layer inside.
-        outward: Lines that run after them. The innermost layer sets all `VALUES` here, a form returns.
-        names: The objects that the lines may name after `$`.
-        unless: Of the innermost layer: a condition, after `outward`, under which a step is not quiet. A quiet step sets
-            neither flag, has the default discount, and a float as reward.
-        rarely: Of the innermost layer: lines that set all `VALUES` where `unless` holds.
-        otherwise: Of the innermost layer: lines that set all `VALUES` of a quiet step.
-        quiet: Lines of a form in a quiet step, in place of `outward` and of `otherwise`: the flags and the discount are
-            not set then, and `info` is the source's own, which must not be handed out. They return.
-        constants: Those of `VALUES` that are the same at every step after this layer, so that outer layers can leave
-            out what they would do about others.
-        keeps_quiet: Of a layer between the innermost and a form: True if `inward` and `outward` need neither flags nor
-            discount and info, and leave them and the reward as they are; a quiet step is one with them, too.
-        plan: Of a layer that may plan again: its plan, until it does.
     """
 
-    title: str
-    inward: str = ""
-    outward: str = ""
+    title: str  # the layer and its contribution, for the comment above its lines: text of the library, never of a user
+    inward: str = ""  # runs before the lines of the layer inside
+    outward: str = ""  # runs after them; the innermost layer sets all `VALUES` here, a form returns
+    # Of the innermost layer: a condition, after `outward`, under which a step is not quiet, and lines that set all
+    # `VALUES` where it holds, and of a quiet step. That sets neither flag, has the default discount, and a float as
+    # reward.
     unless: str = ""
     rarely: str = ""
     otherwise: str = ""
+    # Lines of a form in a quiet step, in place of `outward` and of `otherwise`: the flags and the discount are not set
+    # then, and `info` is the source's own, which must not be handed out. They return.
     quiet: str = ""
-    names: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    names: Mapping[str, Any] = field(default_factory=dict[str, Any])  # the objects that lines may name after `$`
+    # Those of `VALUES` that are the same at every step after this layer; outer layers leave out what others need.
     constants: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    # Of a layer between the innermost and a form: True if its lines need neither flags nor discount and info, and leave
+    # them and the reward as they are; a quiet step is one with them, too.
     keeps_quiet: bool = False
-    plan: LayerPlan | None = None
+    plan: LayerPlan | None = None  # of a layer that may plan again: its plan, until it does
 
 
 class LayerPlan:

@@ -33,15 +33,10 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 class LanesStep(NamedTuple):
-    """The steps of some lanes of a batch whose lanes are stepped independently of one another.
+    """The steps of some lanes of a batch whose lanes are stepped independently of one another."""
 
-    Attributes:
-        lanes: The indices of k lanes, int of shape (k,).
-        step: Their steps, with leaves of shape (k, …).
-    """
-
-    lanes: NDArray[np.intp]
-    step: Step
+    lanes: NDArray[np.intp]  # the indices of k lanes, of shape (k,)
+    step: Step  # with leaves of shape (k, …)
 
 
 make_batch_reset: Callable[[tuple[Any, Infos]], Reset] = partial(

@@ -13,11 +13,7 @@ from .process import Info
 
 
 class SomeLanes(dict[Any, Any]):
-    """Columns of infos, some of which have entries for some lanes only.
-
-    Attributes:
-        masks: The masks by name.
-    """
+    """Columns of infos, some of which (those in `masks`) have entries for some lanes only."""
 
     def __init__(self, columns: Mapping[Any, Any], masks: Mapping[Any, NDArray[np.bool_]]) -> None:
         super().__init__(columns)

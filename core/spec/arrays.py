@@ -253,6 +253,20 @@ class MultiBinary(Spec):
         return np.zeros(self.shape, np.int8)
 
 
+Bound = NDArray[Any] | None
+
+
+def bounds(spec: Any) -> tuple[Bound, Bound]:
+    """Returns the (lowest, highest) value of each element; None for no bound, and where no array holds the values."""
+    if isinstance(spec, Discrete):
+        return np.asarray(spec.start, spec.dtype), np.asarray(spec.start + spec.n - 1, spec.dtype)
+    if isinstance(spec, MultiDiscrete):
+        return spec.start, spec.last
+    if isinstance(spec, MultiBinary):
+        return np.zeros(spec.shape, np.int8), np.ones(spec.shape, np.int8)
+    return (spec.low, spec.high) if isinstance(spec, Array) else (None, None)
+
+
 def is_integer(value: Any) -> bool:
     """Returns True for a Python or numpy integer, and False for a bool."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

@@ -13,9 +13,10 @@ from ..errors import SpecError
 from ..protocol.infos import Infos
 from ..protocol.multi_env import MASK
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
+from ..spec.arrays import Bound, bounds
 from ..spec.base import shown
 from ..spec.nested import check_branch
-from ..wrapping.arguments import Bound, at_least, bounds, counts, each_leaf, integers, plus
+from ..wrapping.arguments import at_least, counts, each_leaf, integers, plus
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from .. import tree
 from ..errors import SpecError
 from ..protocol.batch_env import either
-from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
+from ..spec import Array, SpecTree
+from ..spec.arrays import Bound, bounds
 
 
 def at_least(value: Any, least: int, name: str) -> int:
@@ -49,20 +50,6 @@ def each_leaf(spec: SpecTree, function: Callable[..., Any], *others: Any) -> Any
 def plus(start: NDArray[Any], number: Any) -> Any:
     """Returns `start + number` in the dtype of the start, for int64 and uint64 would make floats."""
     return np.add(start, number, dtype=start.dtype, casting="unsafe")
-
-
-Bound = NDArray[Any] | None
-
-
-def bounds(spec: Any) -> tuple[Bound, Bound]:
-    """Returns the (lowest, highest) value of each element; None for no bound, and where no array holds the values."""
-    if isinstance(spec, Discrete):
-        return np.asarray(spec.start, spec.dtype), np.asarray(spec.start + spec.n - 1, spec.dtype)
-    if isinstance(spec, MultiDiscrete):
-        return spec.start, spec.last
-    if isinstance(spec, MultiBinary):
-        return np.zeros(spec.shape, np.int8), np.ones(spec.shape, np.int8)
-    return (spec.low, spec.high) if isinstance(spec, Array) else (None, None)
 
 
 def bounds_or_inf(spec: Any) -> tuple[Bound, Bound]:

@@ -157,12 +157,7 @@ class Around(Process, Generic[Inside]):
         self._env_inside.context = context
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
-        """Sets a context in some lanes; see `BatchEnv.put_context`.
-
-        Args:
-            context: By feature, one value for each of these lanes.
-            lanes: The indices of the lanes.
-        """
+        """Sets a context in some lanes; see `BatchEnv.put_context`."""
         self._env_inside.put_context(context, lanes)
 
     def assign_lane(self, number: int) -> None:

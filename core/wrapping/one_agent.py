@@ -160,46 +160,39 @@ class Sole(Around[MultiEnv], Env):
         return f"as_single({self.env!r})"
 
 
-class _ForMany(Rewarder):
-    """A single-agent rewarder as one that returns a mapping."""
+class _Converted(Rewarder):
+    """A rewarder for the other number of agents."""
 
     def __init__(self, rewarder: Rewarder, agent: Any) -> None:
         self.rewarder, self.agent = rewarder, agent
+
+    @property
+    def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.rewarder.reward_range
+
+    @property
+    def draws(self) -> bool:
+        return self.rewarder.draws
+
+
+class _ForMany(_Converted):
+    """A single-agent rewarder as one that returns a mapping."""
 
     @property
     def spec(self) -> SpecTree:
         return {self.agent: self.rewarder.spec}
 
-    @property
-    def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.rewarder.reward_range
-
-    @property
-    def draws(self) -> bool:
-        return self.rewarder.draws
-
     def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
         return {self.agent: self.rewarder.drawn(state, action[self.agent], next_state, rng)}
 
 
-class _ForOne(Rewarder):
+class _ForOne(_Converted):
     """The one agent's part of a rewarder that returns a mapping."""
-
-    def __init__(self, rewarder: Rewarder, agent: Any) -> None:
-        self.rewarder, self.agent = rewarder, agent
 
     @property
     def spec(self) -> SpecTree:
         spec = self.rewarder.spec
         return spec[self.agent] if isinstance(spec, AnyDict) else spec
-
-    @property
-    def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.rewarder.reward_range
-
-    @property
-    def draws(self) -> bool:
-        return self.rewarder.draws
 
     def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
         rewards = self.rewarder.drawn(state, {self.agent: action}, next_state, rng)
