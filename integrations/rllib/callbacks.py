@@ -55,7 +55,6 @@ class EnvoiCallbacks(RLlibCallback):
         if self._watch is not None:
             self._watch.poll()
             self._watch.check()
-            self._watch.progress.note(result)
         check_losses(result)
         league.advance(algorithm, metrics_logger, result)
 

@@ -1,7 +1,6 @@
 """Output files that cannot be written, and jobs that learn nothing: one line each."""
 
 import errno
-import gc
 import re
 import resource
 from contextlib import contextmanager
@@ -12,8 +11,7 @@ import pytest
 
 import envoi
 from envoi.integrations.rllib import RunFolder
-from envoi.integrations.rllib.faults.driver_watch import DriverWatch
-from envoi.integrations.rllib.faults.results import Progress, name_unwritable
+from envoi.integrations.rllib.faults.results import name_unwritable
 from envoi.integrations.rllib.run_folder import COLUMNS, TrialState
 
 
@@ -37,55 +35,6 @@ def test_state_that_cannot_be_written_stays(tmp_path, monkeypatch):
         run.write_state({0: TrialState(iteration=2)})
     assert run.state.read_text() == before
     assert list(tmp_path.iterdir()) == [run.state]
-
-
-def learners(steps):
-    return {"p": {"num_module_steps_trained": steps}}
-
-
-@pytest.mark.parametrize(
-    ("results", "message"),
-    [
-        ([], None),
-        ([{}, {"num_env_steps_sampled_lifetime": 512}], "nothing was learned: 2 iterations and 512 env steps, and no"),
-        ([{"learners": learners(0), "num_env_steps_sampled_lifetime": 8}], "nothing was learned: 1 iterations"),
-        ([{"learners": learners(float("nan"))}], "nothing was learned: 1 iterations"),
-        (
-            [{"learners": learners(9), "num_env_steps_sampled_lifetime": 8, "env_runners": {}}] * 3,
-            "no episode ended in 3 iterations and 8 env steps",
-        ),
-        ([{"learners": learners(9)}], None),  # of recorded data
-        ([{}, {"learners": learners(9), "env_runners": {"num_episodes_lifetime": 2}}, {}], None),
-    ],
-)
-def test_user_of_python_is_warned_once_of_a_job_that_learns_nothing(results, message, caplog):
-    progress = Progress()
-    for result in results:
-        progress.note(result)
-    progress.warn()
-    progress.warn()
-    found = [record.message for record in caplog.records]
-    assert len(found) == (message is not None)
-    assert message is None or found[0].startswith(message)
-
-
-@pytest.mark.parametrize("stops", [True, False])
-def test_algorithm_that_learned_nothing_warns_as_it_stops_or_is_collected(stops, caplog):
-    class Algorithm:
-        config = SimpleNamespace(env="made-up")
-        env_runner_group = eval_env_runner_group = None
-        training_step = evaluate = cleanup = lambda self: None
-
-    algorithm = Algorithm()
-    watch = DriverWatch(algorithm, most_restarts=3)
-    watch.progress.note({"num_env_steps_sampled_lifetime": 512})
-    assert not caplog.records
-    if stops:
-        algorithm.cleanup()
-    del algorithm
-    gc.collect()
-    (record,) = caplog.records
-    assert record.message.startswith("nothing was learned: 1 iterations and 512 env steps")
 
 
 @contextmanager

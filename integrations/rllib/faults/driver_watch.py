@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
@@ -20,7 +20,6 @@ from ...errors import EnvFailure
 from . import failure as records
 from .failure import Failure
 from .guard import in_a_row
-from .results import Progress
 
 PERIOD = 0.5
 _PATIENCE = 30.0  # seconds, for env runners to name themselves
@@ -38,14 +37,11 @@ class DriverWatch:
 
     Attributes:
         failure: The failure that stops the training; None so far.
-        progress: What the results have shown; a warning is logged at the end of the algorithm, or of the process.
         stopped: Set when the algorithm has stopped.
     """
 
     def __init__(self, algorithm: Any, most_restarts: int) -> None:
         self.failure: Failure | None = None
-        self.progress = Progress()
-        self._at_end = weakref.finalize(algorithm, self.progress.warn)
         self._env, self._most_restarts = algorithm.config.env, most_restarts
         self._runners = _remote_runners(algorithm)
         self.stopped = threading.Event()
@@ -63,7 +59,8 @@ class DriverWatch:
         found = next(iter(records.left_by(records.FAILURE, self._runners).values()), None)
         self.failure = Failure(**found) if found else self._too_many_restarts()
         if self.failure is not None:
-            self._kill(self._runners)
+            for _, actor in self._runners.values():
+                ray.kill(actor)
 
     def check(self) -> None:
         """Raises the error of an env that has failed."""
@@ -95,9 +92,6 @@ class DriverWatch:
                 if (failure := failure_in(error)) is not None:
                     raise failure from None
                 raise
-            except KeyboardInterrupt:
-                self._kill_slow()
-                raise
             self.check()
             return result
 
@@ -105,23 +99,11 @@ class DriverWatch:
 
     def _cleanup(self, cleanup: Callable[[], None]) -> None:
         self.stopped.set()
-        if self.failure is None:
-            self.progress.warn()
-        self._at_end.detach()
-        self._kill_slow()
         try:
             cleanup()
         finally:
             for actor in self._runners:
                 records.remove(actor)
-
-    def _kill_slow(self) -> None:
-        """Ends the env runners in which a step takes long; RLlib would wait for it before it stops."""
-        self._kill(records.left_by(records.SLOW, self._runners))
-
-    def _kill(self, actors: Iterable[str]) -> None:
-        for actor in actors:
-            ray.kill(self._runners[actor][1])
 
 
 def _watch(watch: weakref.ref[DriverWatch], algorithm: weakref.ref[Any]) -> None:

@@ -69,9 +69,9 @@ def _without_step(error: BaseException) -> BaseException:
     return cause if is_same and cause is not None else error
 
 
-FAILURE, STARTS, LAST_END, SLOW = "failure", "starts", "last_end", "slow"
+FAILURE, STARTS, LAST_END = "failure", "starts", "last_end"
 """The kinds of records: the failure that stops the training; the times at which the actor's process started; the
-failure that ended the process before; the message of a call that takes long."""
+failure that ended the process before."""
 _NAMESPACE = "envoi"
 
 
@@ -103,10 +103,10 @@ def left_by(kind: str, actors: Iterable[str] | None = None) -> dict[str, Any]:
     return {actor: value for actor, value in records.items() if value is not None}
 
 
-def remove(actor: str, *kinds: str) -> None:
-    """Removes the records of an actor, of some kinds or of all."""
+def remove(actor: str) -> None:
+    """Removes the records of an actor."""
     if _internal_kv_initialized():
-        for kind in kinds or (FAILURE, STARTS, LAST_END, SLOW):
+        for kind in (FAILURE, STARTS, LAST_END):
             _internal_kv_del(f"{_prefix(kind)}{actor}", namespace=_NAMESPACE)
 
 

@@ -38,8 +38,8 @@ FIRST_EPISODES = 2
 """With `check_specs="sample"` the first and last steps of each lane's first episodes are checked, …"""
 EVERY = 1000
 """… and one step in so many, at random."""
-SLOW_SECONDS = 5.0
-"""A call that takes longer is reported as slow, so that an interruption does not wait for it."""
+GRACE_SECONDS = 5.0
+"""A call that has been interrupted and goes on for longer ends the process."""
 PERIOD = 0.5
 LEAST_LOCKED = 30.0
 """Python's lock may be held for so many seconds, or for twice the limit of a call if that is more."""
@@ -260,14 +260,6 @@ class EnvGuard:
             return named.with_traceback(error.__traceback__)
         return error
 
-    def slow(self, is_slow: bool) -> None:
-        """Reports that a call takes long, or has ended after all."""
-        actor = self.runner.actor
-        if actor is not None and is_slow:
-            records.put(records.SLOW, f"a call of the env takes long; {self.where()}", actor)
-        elif actor is not None:
-            records.remove(actor, records.SLOW)
-
     def late(self, again: bool) -> None:
         """Ends a call that has taken longer than the limit.
 
@@ -379,7 +371,6 @@ class Watchdog:
 
     def _run(self) -> None:
         since: dict[int, tuple[int, float, float]] = {}  # by object: the call, its first tick, the next report
-        slow: set[int] = set()
         while True:
             with self._lock:
                 all_watched = list(self._watched)
@@ -388,16 +379,9 @@ class Watchdog:
                 key, calls = id(watched), watched.calls
                 begun = since.get(key)
                 if not calls & 1 or begun is None or begun[0] != calls:
-                    if key in slow:
-                        slow.discard(key)
-                        watched.slow(False)
                     since[key] = (calls, now, now + watched.limit)
-                    continue
-                if key not in slow and now - begun[1] > SLOW_SECONDS:
-                    slow.add(key)
-                    watched.slow(True)
-                if now >= begun[2]:
-                    since[key] = (calls, begun[1], now + SLOW_SECONDS)
+                elif now >= begun[2]:
+                    since[key] = (calls, begun[1], now + GRACE_SECONDS)
                     watched.late(begun[2] > begun[1] + watched.limit)
             present = {id(watched) for watched in all_watched}
             since = {key: value for key, value in since.items() if key in present}
