@@ -1,4 +1,4 @@
-"""The `EnvSpec` of a gymnasium form, from which `gymnasium.make` or `make_vec` makes an equal environment.
+"""The `EnvSpec` of a gymnasium form, from which `gymnasium.make` makes an equal environment.
 
 | the core environment | its `EnvSpec` |
 |---|---|
@@ -6,7 +6,7 @@
 | loaded by name, such as `"python:my_module:make_env"` | calls `make_form` with that name and the same arguments |
 | a model whose class can be imported and has no constructor | the same, with the name of the class |
 | core wrappers around one of these | the same, with them in `kwargs["around"]` |
-| a batch of one of these | a `vector_entry_point` that makes the lanes |
+| a batch of one of these | that of a lane, as a `SyncVectorEnv` has it |
 | anything else | None, as for an environment that is not in gymnasium's registry |
 
 It is None too where `make` could not repeat the environment: around it is a wrapper whose class cannot be imported or
@@ -24,17 +24,27 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from copy import deepcopy
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 
 import envoi
-from envoi import Contextual, FixedLength, Lanes, Model, ModelBatch, MultiEnv, MultiModel, as_multi, as_single
+from envoi import (
+    AgentLanes,
+    Contextual,
+    FixedLength,
+    Lanes,
+    Model,
+    ModelBatch,
+    MultiEnv,
+    MultiModel,
+    as_multi,
+    as_single,
+)
 from envoi.structural_equality import structure
 from envoi.wrapping.delegate import Around
 from envoi.wrapping.one_agent import OneOfMany, Sole
@@ -42,14 +52,15 @@ from envoi.wrapping.one_agent import OneOfMany, Sole
 from ..loading import load
 from ..registry import FRAMEWORKS, from_env
 from ..shared.introspection import attributes
-from ..shared.origin import Origin, context_of, core_layers, mark, rewarder_of
+from ..shared.origin import Origin, context_of, mark, rewarder_of
 
-MAKE, MAKE_VEC = f"{__name__}:make_form", f"{__name__}:make_vector_form"
-_BY_ENTRY_POINT = "vector_entry_point"  # the mode in which `gymnasium.make_vec` calls one
+MAKE = f"{__name__}:make_form"
 
 
 def spec_of(core: Any, contextual: bool = False) -> EnvSpec | None:
     """Returns the `EnvSpec` of the gymnasium form of a core environment, whose contexts a `Contextual` may choose."""
+    if isinstance(core, AgentLanes):
+        return None  # nothing makes such lanes
     origin: Origin | None = core.made_by
     source = source_spec(core)
     if isinstance(core, Lanes) and origin is None and source is None:
@@ -72,25 +83,6 @@ def spec_of(core: Any, contextual: bool = False) -> EnvSpec | None:
     return spec
 
 
-def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
-    """Returns the `EnvSpec` of the vector form of a core batch, for `gymnasium.make_vec`."""
-    spec, base = spec_of(core), core_layers(core)[-1]
-    if spec is None or _is_vector(spec):
-        return spec
-    kwargs: dict[str, Any] = {"autoreset_mode": mode.value}
-    if "batch" in spec.kwargs:
-        kwargs |= spec.kwargs
-    elif isinstance(getattr(base, "source", None), VectorEnv) or not isinstance(base, (Lanes, ModelBatch)):
-        return None  # nothing makes such lanes
-    else:
-        kwargs["lane"] = _as_text(spec)
-        if isinstance(base, envoi.WorkerLanes):
-            kwargs["processes"] = base.settings
-        if isinstance(base, Lanes) and base.shares_streams:
-            kwargs["streams"] = "batch"
-    return made_vector_spec(spec, core.batch_size, kwargs)
-
-
 def source_spec(core: Any) -> EnvSpec | None:
     """Returns a copy of the spec of the gymnasium source of an import, or None."""
     source = getattr(core, "source", None)
@@ -104,7 +96,7 @@ def source_spec(core: Any) -> EnvSpec | None:
 
 def made_spec(title: str = "", /, **kwargs: Any) -> EnvSpec:
     """Returns a spec that calls `make_form`, with what is known of the environment inside."""
-    given = kwargs.get("source", kwargs.get("batch"))
+    given = kwargs.get("source")
     inside = EnvSpec("none") if given is None else from_text(given)
     if not title:
         title = inside.id if given is not None else kwargs["name"].partition("?")[0].replace(":", "/", 1)
@@ -128,36 +120,13 @@ def _spec_around(core: Any, contextual: bool) -> EnvSpec | None:
     while isinstance(inner, (OneOfMany, Sole)):
         inner = inner.env
     entry = _entry(core)
-    if entry is None:
+    if entry is None or isinstance(getattr(inner, "source", None), VectorEnv):
         return None
     if spec.entry_point != MAKE or source_spec(inner) is not None:
-        spec = made_spec(**{"batch" if _is_vector(spec) else "source": _as_text(spec)})
+        spec = made_spec(source=_as_text(spec))
     spec.kwargs["around"] = [*spec.kwargs.get("around", ()), entry]
     spec.max_episode_steps = limit_of(core)
     return spec
-
-
-def made_vector_spec(spec: EnvSpec, n: int, kwargs: dict[str, Any]) -> EnvSpec:
-    """Returns a spec that calls `make_vector_form`, with what is known of the lanes."""
-    kwargs = {**kwargs, "vectorization_mode": _BY_ENTRY_POINT}  # as `gymnasium.make_vec` would add them
-    if n != 1:
-        kwargs["num_envs"] = n
-    if spec.max_episode_steps is not None:
-        kwargs["max_episode_steps"] = spec.max_episode_steps
-    return EnvSpec(
-        spec.id,
-        vector_entry_point=MAKE_VEC,
-        reward_threshold=spec.reward_threshold,
-        nondeterministic=spec.nondeterministic,
-        max_episode_steps=spec.max_episode_steps,
-        order_enforce=False,
-        disable_env_checker=True,
-        kwargs=kwargs,
-    )
-
-
-def _is_vector(spec: EnvSpec) -> bool:
-    return "vectorization_mode" in spec.kwargs
 
 
 def _as_text(spec: EnvSpec) -> str | EnvSpec:
@@ -223,7 +192,7 @@ def limit_of(core: Any) -> int | None:
     return min((int(one) for one in found if one is not None), default=None)
 
 
-# What `gymnasium.make` and `gymnasium.make_vec` call.
+# What `gymnasium.make` calls.
 
 
 def make_form(
@@ -237,41 +206,6 @@ def make_form(
     mark(core, spec=made_spec(**given, **arguments, **({"around": [*around]} if around else {})))
     # By the registry, because the modules of the forms import this one.
     return FRAMEWORKS["gymnasium"].adapter.FORM(as_single(core) if isinstance(core, MultiEnv) else core)
-
-
-def make_vector_form(
-    num_envs: int = 1,
-    *,
-    lane: str | EnvSpec | None = None,
-    batch: str | EnvSpec | None = None,
-    around: Iterable[Any] = (),
-    autoreset_mode: str = AutoresetMode.NEXT_STEP.value,
-    max_episode_steps: int | None = None,
-    processes: Mapping[str, Any] | None = None,
-    streams: Literal["lanes", "batch"] | None = None,
-    **arguments: Any,
-) -> VectorEnv[Any, Any, Any]:
-    """Makes the vector form of lanes that `gymnasium.make` makes, or of what `gymnasium.make_vec` makes of `batch`."""
-    if batch is not None:
-        spec = from_text(batch)
-        spec.kwargs |= {**arguments, "num_envs": num_envs}
-        core: Any = _wrapped(from_env(gymnasium.make_vec(spec)), around)
-        kwargs: dict[str, Any] = {"batch": batch, "around": [*around], **arguments, "autoreset_mode": autoreset_mode}
-        mark(core, spec=made_vector_spec(spec, num_envs, kwargs))
-        limit = limit_of(core)
-    else:
-        spec = from_text(lane)
-        limit = spec.max_episode_steps
-        core = envoi.batch(partial(_lane, spec, arguments), num_envs, **(processes or {}), streams=streams)
-    if max_episode_steps not in (None, limit):
-        core = envoi.TimeLimit(core, max_episode_steps)
-    return FRAMEWORKS["gymnasium_vector"].adapter.FORM(core, autoreset_mode)
-
-
-def _lane(spec: EnvSpec, arguments: Mapping[str, Any]) -> Any:
-    """Makes one lane; a function of this module, because workers are sent its name."""
-    limit = -1 if spec.entry_point == MAKE else None  # what `make` makes has its limits
-    return from_env(gymnasium.make(spec, limit, **arguments))
 
 
 def _wrapped(core: Any, around: Iterable[Any]) -> Any:

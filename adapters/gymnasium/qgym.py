@@ -32,7 +32,7 @@ from qgym.templates import Rewarder as Source
 
 from envoi import Rewarder, Snapshot, Step, Streams
 from envoi.protocol.process import Info
-from envoi.rewards.rewarder import FOREIGN_REWARDERS, RewardFunction, as_rewarder, asks_for_native_reward
+from envoi.rewards.rewarder import FOREIGN_REWARDERS, RewardFunction, as_rewarder
 from envoi.structural_equality import attributes
 
 from ..shared.arrival import Copy
@@ -59,21 +59,6 @@ class QgymReward(Rewarder):
 FOREIGN_REWARDERS[Source] = QgymReward
 
 
-class _Replaced:
-    """Replaces a rewarder for one step whose reward the core computes: returns 0 without any computation."""
-
-    __slots__ = ("_rewarder",)
-
-    def __init__(self, rewarder: Source) -> None:
-        self._rewarder = rewarder
-
-    def compute_reward(self, *args: Any, **kwargs: Any) -> float:
-        return 0.0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(object.__getattribute__(self, "_rewarder"), name)
-
-
 class FromQgym(FromGymnasium):
     """An environment of qgym as a core one."""
 
@@ -87,7 +72,6 @@ class FromQgym(FromGymnasium):
         # If a wrapper changes the reward, it is not what the rewarder computes.
         self._is_plain = all(type(layer).step in _KEEP_REWARDS for layer in layers_and_spaces(source)[:-1])
         self.reward_spec = self._native_rewarder().spec
-        self._replaces = False  # True if a rewarder is set that does not use the source's
         self._rewarders_set = 0
 
     @property
@@ -103,7 +87,7 @@ class FromQgym(FromGymnasium):
 
         A rewarder of qgym is set on the source, which computes with it, unless a wrapper changes the source's rewards.
         Setting it on the source directly works too, but does not change `reward_spec`. While a rewarder of another
-        kind is set, the source keeps its own without calling it.
+        kind is set, the source keeps its own.
         """
         return super().rewarder
 
@@ -113,8 +97,6 @@ class FromQgym(FromGymnasium):
         if isinstance(given, QgymReward) and self._is_plain:
             self._give(given)
         FromGymnasium.rewarder.__set__(self, given)
-        # The source computes its reward if a wrapper uses it, because infos may contain it too.
-        self._replaces = self._is_plain and self._rewarder is not None and not asks_for_native_reward(given)
         self._rewarders_set += 1
 
     def _give(self, given: QgymReward) -> None:
@@ -132,18 +114,8 @@ class FromQgym(FromGymnasium):
         return observation, deepcopy(info)
 
     def step(self, action: Any) -> Step:
-        step = self._step_unrewarded(action) if self._replaces else super().step(action)
+        step = super().step(action)
         return step._replace(info=deepcopy(step.info))  # it shares parts of the state, which the next step changes
-
-    def _step_unrewarded(self, action: Any) -> Step:
-        """Acts once without a call of the source's own rewarder."""
-        native = self._native
-        held = native._rewarder
-        native._rewarder = _Replaced(held)
-        try:
-            return super().step(action)
-        finally:
-            native._rewarder = held
 
     def _source_state(self) -> Any:
         """Returns a copy of qgym's state."""

@@ -9,7 +9,7 @@
 | `step(actions)`, `reset(mask=…)` | `DISABLED`: `reset(options={"reset_mask": mask})` |
 | infos, one dict per lane | one dict of arrays, each with a mask `_key`; the form's `infos` has the originals |
 | `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` of these lanes |
-| the origin of the environments, and their wrappers | `spec`, see `envoi.adapters.gymnasium.env_spec` |
+| the origin of a lane, and its wrappers | `spec`, see `envoi.adapters.gymnasium.env_spec` |
 
 `reset(options={"reset_mask": mask})` resets the lanes of a mask in every mode, and these lanes are not reset again
 automatically. Info keys that are not strings are kept, although some of gymnasium's wrappers cannot read them. Closing

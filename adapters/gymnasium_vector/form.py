@@ -51,7 +51,7 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
 
     _framework = NAME
     _of_lanes = True
-    _planned = ("_encode", "_encode_one", "_decode", "_step", "_attributes", "_written")
+    _planned = ("_encode", "_encode_one", "_decode", "_step", "_attributes")
     _memory = ("_over", "_last", "begun", "_np_random_seed")
 
     def __init__(
@@ -94,7 +94,6 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
         self._flat_shape = (self.num_envs, *core.action_spec.shape) if is_flat else None
         self._scalar_discount = isinstance(core.discount_spec, Array) and core.discount_spec.shape == ()
         self._step: Any = ended_step(self._env)
-        self._written: dict[Any, Any] = {}  # see `write`
         self._attributes = LaneAttributes(core)
         self._next_step = self._mode is AutoresetMode.NEXT_STEP
         self._same_step = self._mode is AutoresetMode.SAME_STEP
@@ -145,7 +144,7 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
             if self._next_step:
                 self._over = over
             self.begun = None
-            entries = {} if infos.columns == {} else write(infos, self.num_envs, self._written)
+            entries = {} if infos.columns == {} else write(infos, self.num_envs)
             if discount is not None and (not self._scalar_discount or np.count_nonzero(discount != ~terminated)):
                 self._add_discounts(entries, discount, terminated, None)
         self._returned_infos = entries
@@ -305,10 +304,10 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
 
     @property
     def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The `EnvSpec` of the form, see `envoi.adapters.gymnasium.env_spec`; None if there is none."""
-        from ..gymnasium.env_spec import vector_spec_of
+        """The `EnvSpec` of a lane, see `envoi.adapters.gymnasium.env_spec`; None if there is none."""
+        from ..gymnasium.env_spec import spec_of
 
-        return vector_spec_of(self.core, self._mode)
+        return spec_of(self.core)
 
     @spec.setter
     def spec(self, spec: EnvSpec | None) -> None:

@@ -18,7 +18,7 @@ from envoi import Infos
 Mask = NDArray[np.bool_]
 
 
-def write(infos: Infos, n: int, written: dict[Any, Any] | None = None) -> dict[Any, Any]:
+def write(infos: Infos, n: int) -> dict[Any, Any]:
     """Converts infos to a new dict of arrays and masks."""
     columns, mask = infos.columns, infos.mask
     if columns is None:
@@ -29,7 +29,8 @@ def write(infos: Infos, n: int, written: dict[Any, Any] | None = None) -> dict[A
         if not isinstance(column, np.ndarray):
             return write_lanes(enumerate(infos), n)
         if masks is not None and key in masks:
-            result.update(_write_some(key, column, masks[key], mask, n, {} if written is None else written))
+            lanes = np.flatnonzero(masks[key] if mask is None else masks[key] & mask).tolist()
+            result.update(write_lanes([(lane, {key: column[lane]}) for lane in lanes], n))
             continue
         result[key] = column
         result[f"_{key}"] = there = np.empty(n, bool)
@@ -38,30 +39,6 @@ def write(infos: Infos, n: int, written: dict[Any, Any] | None = None) -> dict[A
         else:
             there[:] = mask
     return result
-
-
-def _write_some(key: Any, column: Any, there: Mask, mask: Mask | None, n: int, written: dict[Any, Any]) -> Any:
-    """Returns the entries of a column for the lanes of `there` and `mask`, cached while the column is the same."""
-    held, done = written.get(key, (None, None))
-    if held is not column or mask is not None:
-        lanes = np.flatnonzero(there if mask is None else there & mask).tolist()
-        done = write_lanes([(lane, {key: column[lane]}) for lane in lanes], n)
-        _protect(done)
-        if mask is None:
-            written[key] = column, done
-    return _fresh(done)
-
-
-def _protect(entries: Any) -> None:
-    for part in entries.values():
-        if isinstance(part, dict):
-            _protect(part)
-        else:
-            part.flags.writeable = False  # many steps share it
-
-
-def _fresh(entries: Any) -> dict[Any, Any]:
-    return {key: _fresh(part) if isinstance(part, dict) else part for key, part in entries.items()}
 
 
 def write_lanes(infos: Iterable[tuple[int, Mapping[Any, Any]]], n: int) -> dict[Any, Any]:

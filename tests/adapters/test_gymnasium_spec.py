@@ -1,6 +1,5 @@
 """A form's `spec`: gymnasium reads it, and makes of it an environment that plays the same episodes."""
 
-import contextlib
 import copy
 import pickle
 import zlib
@@ -274,6 +273,9 @@ NOT_REPEATED = {
     "an unregistered source": lambda: from_env(gymnasium.make("CartPole-v1").unwrapped.__class__()),
     "a source whose spec fails": lambda: envoi.History(from_env(Broken()), 2),
     "agents as lanes": lambda: to_gymnasium_vector(load("envoi:rps")).core,
+    "a source of lanes, wrapped": lambda: envoi.TimeLimit(
+        from_env(gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="vector_entry_point")), 3
+    ),
     "agents as lanes, wrapped": lambda: envoi.TimeLimit(to_gymnasium_vector(load("envoi:rps")).core, 3),
     "lanes that differ": lambda: envoi.batch(lambda: envoi.TimeLimit(Walk(), next(LIMITS)), 2),
     "contexts that lanes share": lambda: envoi.batch(
@@ -389,69 +391,18 @@ def test_copies_keep_the_spec(copied):
 # Vector forms.
 
 
-def lanes_played(envs, steps=25):
-    found = [exact(envs.reset(seed=3))]
-    envs.action_space.seed(3)
-    for _ in range(steps):
-        observation, reward, terminated, truncated, info = envs.step(envs.action_space.sample())
-        found.append(exact((observation, reward, terminated, truncated, sorted(info))))
-    return found
-
-
-def whole_cartpoles(mode, n=3, **arguments):
-    if mode == "SameStep":  # theirs has one mode only
-        arguments["vectorization_mode"] = "sync"
-        arguments["vector_kwargs"] = {"autoreset_mode": "SameStep"}
-    return gymnasium.make_vec("CartPole-v1", n, **arguments)
-
-
-VECTORS = {
-    "a loop": lambda mode: to_gymnasium_vector(envoi.TimeLimit(load("gymnasium:CartPole-v1"), 9), 3, mode),
-    "a factory": lambda mode: to_gymnasium_vector(lambda: envoi.TimeLimit(envoi.ActionRepeat(Walk(), 2), 9), 2, mode),
-    "one model": lambda mode: to_gymnasium_vector(envoi.History(load("envoi:cartpole"), 2), 3, mode),
-    "one lane": lambda mode: to_gymnasium_vector(Flock(), 1, mode),
-    "gymnasium": lambda mode: to_gymnasium_vector(
-        envoi.History(from_env(gymnasium.make_vec("CartPole-v1", 3, vectorization_mode="sync")), 2), autoreset_mode=mode
-    ),
-    "a vector entry point": lambda mode: to_gymnasium_vector(
-        envoi.RunStats(envoi.History(from_env(whole_cartpoles(mode)), 2)), autoreset_mode=mode
-    ),
-    "a vector entry point of one lane": lambda mode: to_gymnasium_vector(
-        envoi.RunStats(from_env(whole_cartpoles(mode, 1, max_episode_steps=7))), autoreset_mode=mode
-    ),
-}
-
-
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-@pytest.mark.parametrize("kind", VECTORS)
-def test_make_vec_of_the_spec_plays_the_same_episodes(kind, mode):
-    envs = VECTORS[kind](mode)
-    spec = envs.spec
-    assert spec.id
-    assert EnvSpec.from_json(spec.to_json()) == spec
-    again = gymnasium.make_vec(EnvSpec.from_json(spec.to_json()))
-    assert again.num_envs == envs.num_envs
-    assert again.spec == spec
-    assert lanes_played(again) == lanes_played(envs)
-    assert gymnasium.wrappers.vector.RecordEpisodeStatistics(envs).spec == spec
-
-
-def test_make_vec_of_the_spec_of_lanes_in_workers_makes_lanes_in_workers():
-    def form():
-        lane = envoi.TimeLimit(load("gymnasium:CartPole-v1"), 9)
-        return to_gymnasium_vector(envoi.batch(lane, 3, workers=2, timeout=30, start_method="fork"))
-
-    with contextlib.closing(form()) as envs:
-        spec = envs.spec
-        played = lanes_played(envs)
-    with contextlib.closing(gymnasium.make_vec(EnvSpec.from_json(spec.to_json()))) as again:
-        assert type(again.core) is envoi.WorkerLanes
-        assert again.core.settings == {"workers": 2, "timeout": 30, "restart": False, "start_method": "fork"}
-        assert again.spec == spec
-        assert lanes_played(again) == played
-
-
-def test_lanes_that_choose_contexts_alone_are_made_once_more():
-    contexts = [{"m": 0.5}, {"m": 2.0}]
-    alone = to_gymnasium_vector(lambda: envoi.Contextual(load("gymnasium:Pendulum-v1"), contexts), 2)
-    assert lanes_played(gymnasium.make_vec(alone.spec)) == lanes_played(alone)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: envoi.batch(envoi.TimeLimit(load("gymnasium:CartPole-v1"), 9), 2),
+        lambda: envoi.TimeLimit(envoi.batch(load("envoi:cartpole"), 2), 9),
+        lambda: envoi.batch(envoi.TimeLimit(Flock(), 9), 2),
+        lambda: from_env(gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync")),
+    ],
+)
+def test_a_vector_form_has_the_spec_of_a_lane(make):
+    form = to_gymnasium_vector(make())
+    spec = EnvSpec.from_json(form.spec.to_json())
+    assert spec == form.spec == gymnasium.wrappers.vector.RecordEpisodeStatistics(form).spec
+    again = gymnasium.make_vec(spec, num_envs=2)
+    assert again.observation_space.contains(form.reset(seed=0)[0])
