@@ -229,11 +229,6 @@ class DescribedEnv:
     form: Mapping[str, Any]
 
     @property
-    def options(self) -> EnvOptions:
-        """The options of the env."""
-        return self.registered.options
-
-    @property
     def spaces_of_agents(self) -> Mapping[Any, tuple[spaces.Space[Any], spaces.Space[Any]]]:
         """The observation and the action space of each agent; of the agent None, if there is only one."""
         observations, actions = self.observation_space, self.action_space
@@ -306,12 +301,12 @@ def _set_environment(config: AlgorithmConfig, env: DescribedEnv) -> None:
         config,
         disable_env_checking=True,
         delay_between_env_runner_restarts_s=1.0,
-        restart_failed_sub_environments=env.options.on_env_error == "restart",
+        restart_failed_sub_environments=env.registered.options.on_env_error == "restart",
     )
     if not any(isinstance(part, spaces.Box) for _, action in env.spaces_of_agents.values() for part in _parts(action)):
         _set_default(config, normalize_actions=False)  # for other actions it only costs a deep copy of each
     if env.lanes is not None:
-        if env.options.vectorize is False:
+        if env.registered.options.vectorize is False:
             raise envoi.EnvoiError(
                 f"vectorize: expected True or 'auto' for a batch, whose {env.lanes} lanes take one step together, got "
                 "False; leave it out, or register an env of one lane"
@@ -323,7 +318,7 @@ def _set_environment(config: AlgorithmConfig, env: DescribedEnv) -> None:
             )
         config.num_envs_per_env_runner = env.lanes
         config.gym_env_vectorize_mode = VECTOR
-    elif env.options.vectorize is True or (env.options.vectorize == "auto" and env.has_own_batch):
+    elif env.registered.options.vectorize is True or (env.registered.options.vectorize == "auto" and env.has_own_batch):
         if env.is_multi_agent:
             raise envoi.EnvoiError(
                 "vectorize: expected False or 'auto' for an env of several agents, as RLlib steps them one by one, "

@@ -149,7 +149,7 @@ class RunFolder:
         return self.path.is_dir() and not _entries(self.path)
 
     def refuse_if_taken(self) -> None:
-        """Raises an `envoi.EnvoiError` if the path is no folder, or is one that is not empty or not writable."""
+        """Raises an `envoi.EnvoiError` if the path is no folder, or is one that is not empty."""
         if self.exists:
             raise FolderTaken(
                 f"{self.path} already holds a run; continue it with "
@@ -159,10 +159,6 @@ class RunFolder:
             raise envoi.EnvoiError(f"{self.path} is a file; --out takes a folder")
         if self.path.is_dir() and not self.blank:
             raise envoi.EnvoiError(f"{self.path} is not empty; give a new or empty folder as --out")
-        parent = next(p for p in (self.path, *self.path.absolute().parents) if p.exists())
-        if not parent.is_dir() or not os.access(parent, os.W_OK):
-            problem = "is not writable" if parent.is_dir() else "is a file"
-            raise envoi.EnvoiError(f"cannot write to {self.path}: {parent} {problem}")
 
     def refuse_without_checkpoint(self) -> None:
         """Raises an `envoi.EnvoiError` if the run has no checkpoint yet."""
