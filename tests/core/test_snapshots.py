@@ -105,3 +105,21 @@ def test_environments_of_local_classes_can_be_copied(duplicate):
     twin = duplicate(env)
     assert twin.unwrapped.step_size == 2
     assert trace(twin, 20, seed=0) == trace(env, 20, seed=0)
+
+
+@given(st.integers(0, 2**32), st.lists(st.sampled_from([-1, 0, 1]), min_size=1, max_size=6))
+def test_a_plan_is_what_the_episode_does(seed, actions):
+    env = Walk()
+    env.reset(seed=seed)
+    state, rng = env.state, env.streams.copy().dynamics
+    for action in actions:
+        otherwise = env.transition(state, action - 1, env.streams.copy().dynamics)
+        following = env.transition(state, action, rng)
+        assert np.allclose(following.position - otherwise.position, 0.3)  # by the same noise
+        reward = env.reward(state, action, following)
+        step = env.step(action)
+        assert exact(env.state) == exact(following)
+        assert (step.reward, step.terminated) == (reward, env.terminal(following))
+        state = following
+        if step.terminated:
+            return
