@@ -154,7 +154,7 @@ def test_reasons_name_the_place_and_the_fault():
 
 
 def test_reward_outside_its_spec_fails():
-    generous = wrong_envs.faulty(wrong_envs.Steps, "Generous", "", reward_spec=envoi.Array((), "float64", 0, 1))
+    generous = wrong_envs.faulty(wrong_envs.Steps, "Generous", reward_spec=envoi.Array((), "float64", 0, 1))
     assert keys(check_env(generous, frameworks=[]).failures) == {"reward-in-spec"}
 
 
@@ -409,7 +409,7 @@ def test_html_page_is_self_contained_and_lists_reasons(tmp_path):
     def fail(*_):
         raise ValueError("<b>&")
 
-    report = check_env(wrong_envs.faulty(wrong_envs.Walk, "Marked", "", fail), frameworks=["gymnasium", "dm_env"])
+    report = check_env(wrong_envs.faulty(wrong_envs.Walk, "Marked", fail), frameworks=["gymnasium", "dm_env"])
     report.write_html(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert not re.search("http|src=|href=|<b>&", page)

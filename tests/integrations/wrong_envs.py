@@ -14,14 +14,13 @@ import envoi
 from envoi import Array, BatchEnv, Discrete, Lanes, models
 
 
-def faulty(base, name, about, then=None, **attributes):
+def faulty(base, name, then=None, **attributes):
     """Returns a subclass with a fault; `then` returns wrong values for the right ones of a step."""
 
     def step(self, action):
         return then(self, *base.step(self, action))
 
-    attributes |= {"__doc__": about, "__module__": __name__} | ({} if then is None else {"step": step})
-    return type(name, (base,), attributes)
+    return type(name, (base,), attributes | {"__module__": __name__} | ({} if then is None else {"step": step}))
 
 
 # gymnasium.
@@ -90,31 +89,6 @@ class LateOverwrite(Walk):
         return self.kept, info
 
 
-class SeedIgnored(Walk):
-    """Uses a generator of its own that no seed reaches."""
-
-    def __init__(self):
-        super().__init__()
-        self.own = np.random.default_rng()
-
-    def draw(self):
-        return self.own.normal(size=2)
-
-
-class SharedState(Walk):
-    """Keeps its state in an attribute of the class."""
-
-    place = np.zeros(2)
-
-    @property
-    def at(self):
-        return SharedState.place
-
-    @at.setter
-    def at(self, value):
-        SharedState.place = value
-
-
 class WritesOptions(Walk):
     """Writes into the options of a reset."""
 
@@ -146,19 +120,6 @@ class WritesMetadata(Walk):
         self.metadata["made"] += 1
 
 
-class ClosesOnce(Walk):
-    """Raises an error in a second close()."""
-
-    window = "open"
-
-    def close(self):
-        del self.__dict__["open"]
-
-    def reset(self, *, seed=None, options=None):
-        self.open = True
-        return super().reset(seed=seed)
-
-
 class Speechless(Walk):
     """Correct in gymnasium, with a space that dm_env cannot express."""
 
@@ -168,69 +129,50 @@ class Speechless(Walk):
         return {"seen": super().see(), "more": (0, 1)}
 
 
-NoReward = faulty(
-    Walk, "NoReward", "Returns None as reward in some steps.",
-    lambda env, seen, reward, *rest: (seen, None if env.time == 3 else reward, *rest),
-)  # fmt: skip
+NoReward = faulty(Walk, "NoReward", lambda env, seen, reward, *rest: (seen, None if env.time == 3 else reward, *rest))
 NanReward = faulty(
-    Walk, "NanReward", "Returns nan as reward in some steps.",
-    lambda env, seen, reward, *rest: (seen, float("nan") if env.time == 3 else reward, *rest),
-)  # fmt: skip
+    Walk, "NanReward", lambda env, seen, reward, *rest: (seen, float("nan") if env.time == 3 else reward, *rest)
+)
 IntegerFlags = faulty(
-    Walk, "IntegerFlags", "Returns 0 and 1 as flags.",
-    lambda env, seen, reward, terminated, *rest: (seen, reward, int(terminated), *rest),
-)  # fmt: skip
-NoInfo = faulty(Walk, "NoInfo", "Returns None as info.", lambda env, *values: (*values[:4], None))
+    Walk, "IntegerFlags", lambda env, seen, reward, terminated, *rest: (seen, reward, int(terminated), *rest)
+)
+NoInfo = faulty(Walk, "NoInfo", lambda env, *values: (*values[:4], None))
+SameInfo = faulty(Walk, "SameInfo", lambda env, *values: (*values[:4], env.info))
 OldApi = faulty(
-    Walk, "OldApi", "Has gymnasium's API of before 2022.",
-    lambda env, seen, reward, terminated, truncated, info: (seen, reward, terminated or truncated, info),
-)  # fmt: skip
+    Walk, "OldApi", lambda env, seen, reward, terminated, truncated, info: (seen, reward, terminated or truncated, info)
+)
 LimitTerminates = faulty(
-    Walk, "LimitTerminates", "Reports its time limit as a termination.",
-    lambda env, seen, reward, terminated, truncated, info: (seen, reward, env.time >= 12, False, info), max_steps=12,
-)  # fmt: skip
+    Walk, "LimitTerminates", lambda env, *values: (*values[:2], env.time >= 12, False, {}), max_steps=12
+)
 HiddenLimitTerminates = faulty(
-    Walk, "HiddenLimitTerminates", "Reports an undeclared time limit as a termination.",
-    lambda env, seen, reward, terminated, truncated, info: (seen, reward, env.time >= 60, False, info),
-)  # fmt: skip
+    Walk, "HiddenLimitTerminates", lambda env, *values: (*values[:2], env.time >= 60, False, {})
+)
 OutOfSpaceAtTheEnd = faulty(
-    Walk, "OutOfSpaceAtTheEnd", "Clips all observations but the final one.",
+    Walk, "OutOfSpaceAtTheEnd",
     lambda env, seen, reward, *flags: (seen + np.array([0, 100 * any(flags[:2])], np.float32), reward, *flags),
 )  # fmt: skip
-WrongDtype = faulty(
-    Walk, "WrongDtype", "Returns float64 in a float32 space.", see=lambda env: Walk.see(env).astype(np.float64)
-)
-GlobalNumpy = faulty(Walk, "GlobalNumpy", "Uses `np.random`.", draw=lambda env: np.random.normal(size=2))  # noqa: NPY002
-GlobalPython = faulty(
-    Walk, "GlobalPython", "Uses `random`.", draw=lambda env: np.array([random.gauss(0, 1), random.gauss(0, 1)])
-)
-NewSpaces = faulty(
-    Walk, "NewSpaces", "Makes a new space in each access.", action_space=property(lambda env: spaces.Discrete(3))
-)
-CopySharesItself = faulty(Walk, "CopySharesItself", "Returns itself as its copy.", __deepcopy__=lambda env, memo: env)
-Unrenderable = faulty(
-    Walk, "Unrenderable", "Renders an image with its axes in another order.", mode="rgb_array",
-    render=lambda env: np.zeros((3, 4, 4), np.uint8),
+Raises = faulty(Walk, "Raises", lambda env, *values: values if env.time < 7 else 1 / 0)
+WrongDtype = faulty(Walk, "WrongDtype", see=lambda env: Walk.see(env).astype(np.float64))
+SeedIgnored = faulty(Walk, "SeedIgnored", draw=lambda env: np.random.default_rng().normal(size=2))
+GlobalNumpy = faulty(Walk, "GlobalNumpy", draw=lambda env: np.random.normal(size=2))  # noqa: NPY002
+GlobalPython = faulty(Walk, "GlobalPython", draw=lambda env: np.array([random.gauss(0, 1), random.gauss(0, 1)]))
+NewSpaces = faulty(Walk, "NewSpaces", action_space=property(lambda env: spaces.Discrete(3)))
+SharedState = faulty(
+    Walk, "SharedState", place=np.zeros(2),
+    at=property(lambda env: SharedState.place, lambda env, value: setattr(SharedState, "place", value)),
 )  # fmt: skip
+CopySharesItself = faulty(Walk, "CopySharesItself", __deepcopy__=lambda env, memo: env)
+ClosesOnce = faulty(Walk, "ClosesOnce", close=lambda env: env.__dict__.pop("at"))
+Unrenderable = faulty(Walk, "Unrenderable", mode="rgb_array", render=lambda env: np.zeros((3, 4, 4), np.uint8))
 
 
 class ReusedInfo(Walk):
     """Returns one dict for all infos, overwritten in each step."""
 
-    def reset(self, *, seed=None, options=None):
-        return super().reset(seed=seed)[0], self.info
-
     def step(self, action):
         *values, info = super().step(action)
         self.info.update(info)
         return *values, self.info
-
-
-class SameInfo(ReusedInfo):
-    """Returns one constant dict for all infos."""
-
-    def step(self, action):
-        return *Walk.step(self, action)[:4], self.info
 
 
 class SeedsGlobalNumpy(GlobalNumpy):
@@ -298,15 +240,6 @@ class Slow(Walk):
         return super().step(action)
 
 
-class Raises(Walk):
-    """Raises an error in the seventh step."""
-
-    def step(self, action):
-        if self.time == 6:
-            raise ZeroDivisionError("the seventh step has no number")
-        return super().step(action)
-
-
 # dm_env.
 
 
@@ -353,31 +286,20 @@ class FreshLine(Line):
 
 
 LineNoReward = faulty(
-    FreshLine, "LineNoReward", "Returns no reward in a MID step.",
-    tell=lambda env, reward: FreshLine.tell(env, None if env.time == 4 else reward),
-)  # fmt: skip
+    FreshLine, "LineNoReward", tell=lambda env, reward: FreshLine.tell(env, None if env.time == 4 else reward)
+)
 LineDiscountTwo = faulty(
-    FreshLine, "LineDiscountTwo", "Returns a discount above 1.",
-    tell=lambda env, reward: FreshLine.tell(env, reward)._replace(discount=2.0),
-)  # fmt: skip
+    FreshLine, "LineDiscountTwo", tell=lambda env, reward: FreshLine.tell(env, reward)._replace(discount=2.0)
+)
 LineStays = faulty(
-    FreshLine, "LineStays", "Stays at the end after the end.", step=lambda env, action: (
+    FreshLine, "LineStays", step=lambda env, action: (
         dm_env.truncation(0.0, env.see()) if env.time >= 10 else FreshLine.step(env, action)
     ),
 )  # fmt: skip
-
-
-class LineUnseeded(FreshLine):
-    """Uses entropy of the operating system, which no seed reaches."""
-
-    seed = None
-
-    def __init__(self):
-        self.at, self.time = np.zeros(1), -1
-
-    @property
-    def rng(self):
-        return np.random.default_rng()
+LineUnseeded = faulty(
+    FreshLine, "LineUnseeded", seed=None,
+    rng=property(lambda env: np.random.default_rng(), lambda env, value: None),
+)  # fmt: skip
 
 
 # Core.
@@ -515,26 +437,21 @@ class Party(ParallelEnv):
         return reported
 
 
-PartyReversed = faulty(
-    Party, "PartyReversed", "Orders its agents otherwise than it declares.", order=lambda env, agents: agents[::-1]
+PartyReversed = faulty(Party, "PartyReversed", order=lambda env, agents: agents[::-1])
+PartyOfASet = faulty(
+    Party, "PartyOfASet", possible_agents=property(lambda env: list(set(AGENTS)), lambda env, value: None)
 )
 PartyWithoutFinalObservation = faulty(
-    Party, "PartyWithoutFinalObservation", "Returns no final observation of a guest that leaves.",
-    seen=lambda env, reported, gone: [agent for agent in reported if agent not in gone],
-)  # fmt: skip
+    Party, "PartyWithoutFinalObservation", seen=lambda env, reported, gone: [one for one in reported if one not in gone]
+)
 PartyStuck = faulty(
-    Party, "PartyStuck", "Returns a mask that allows no action.",
-    mask=lambda env, agent: np.full(3, not (env.time == 4 and agent == "cleo"), np.int8),
+    Party, "PartyStuck", mask=lambda env, agent: np.full(3, not (env.time == 4 and agent == "cleo"), np.int8)
+)
+PartyGenerous = faulty(Party, "PartyGenerous", gain=1.5)
+PartyVanishing = faulty(
+    Party, "PartyVanishing",
+    lambda env, seen, rewards, terminated, *rest: (seen, rewards, terminated | {"dora": False}, *rest),
 )  # fmt: skip
-PartyGenerous = faulty(Party, "PartyGenerous", "Declares a zero-sum game, whose rewards have another sum.", gain=1.5)
-
-
-class PartyOfASet(Party):
-    """Orders its agents as a set does."""
-
-    def __init__(self):
-        super().__init__()
-        self.possible_agents = list(set(AGENTS))
 
 
 class PartyGhosts(Party):
@@ -543,15 +460,6 @@ class PartyGhosts(Party):
     def reported(self, playing, gone):
         self.left += [agent for agent in gone if agent not in self.left]
         return [agent for agent in self.possible_agents if agent in playing or agent in self.left]
-
-
-class PartyVanishing(Party):
-    """Removes a guest that has not ended."""
-
-    def step(self, actions):
-        seen, rewards, terminated, truncated, infos = super().step(actions)
-        terminated["dora"] = False
-        return seen, rewards, terminated, truncated, infos
 
 
 class Turns(AECEnv):
@@ -601,11 +509,10 @@ class Turns(AECEnv):
 class ObserveAdvances(Turns):
     """Advances the world in observe()."""
 
+    looks = 0
+
     def observe(self, agent):
-        if hasattr(self, "looks"):
-            self.looks += 1
-        else:
-            self.looks = 0
+        self.looks += 1
         return np.array([self.place + self.looks % 2, self.time], np.float32)
 
     def reset(self, seed=None, options=None):
@@ -628,13 +535,7 @@ def lanes_sharing_a_stream() -> BatchEnv:
     return LanesShareAStream([Steps() for _ in range(3)])
 
 
-RIGHT = {
-    "gymnasium": Walk,
-    "dm_env": FreshLine,
-    "core": Steps,
-    "parallel": Party,
-    "aec": Turns,
-}
+RIGHT = {"gymnasium": Walk, "dm_env": FreshLine, "core": Steps, "parallel": Party, "aec": Turns}
 """The correct environments that the wrong ones are made from."""
 
 WRONG = {
