@@ -14,7 +14,6 @@ LONGEST = (
     "adapters/test_ecosystem.py",
     "integrations/test_killed_jobs.py",
     "integrations/test_damaged_files.py",
-    "integrations/test_cluster.py",
     "integrations/test_evaluation.py",
     "integrations/test_modules.py",
     "integrations/test_multi_agent_runner.py",

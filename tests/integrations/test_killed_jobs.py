@@ -5,9 +5,11 @@ import os
 import signal
 import time
 
+import numpy as np
 import pytest
 
-from envoi.integrations.rllib import RunFolder
+from envoi.integrations.rllib import RunFolder, configure
+from envoi.integrations.rllib.multi_agent.grouping import opponents
 
 
 def wait_for(condition, process, seconds=90):
@@ -74,3 +76,37 @@ def test_ctrl_c_before_the_first_iteration(spawn, tmp_path):
     out, _ = process.communicate(timeout=180)
     assert process.returncode == 130
     assert "envoi train --resume" in out.splitlines()[-1]
+
+
+@pytest.mark.deep
+def test_killed_env_runner_gets_the_opponents_of_the_league(ray_session):
+    config = configure(
+        "envoi:nim", policies="self-play", seed=0, num_env_runners=1, training={"train_batch_size_per_learner": 256}
+    )
+    config.debugging(log_level="CRITICAL")
+    algorithm = config.build_algo()
+    group = algorithm.env_runner_group
+
+    def count(result):
+        return result["num_env_steps_sampled_lifetime"], sum(json.loads(result["league"])["games"].values())
+
+    def weights(runner):
+        return {name: runner.module[name].get_state(inference_only=True) for name in names}
+
+    try:
+        before = count(algorithm.train())
+        (process,) = group.foreach_env_runner(lambda _: os.getpid(), local_env_runner=False)
+        os.kill(process, signal.SIGKILL)
+        algorithm.train()  # in which RLlib notices
+        deadline = time.monotonic() + 60
+        while not group.num_healthy_remote_workers() and time.monotonic() < deadline:
+            algorithm.train()
+        after = count(algorithm.train())
+        assert all(later > earlier for later, earlier in zip(after, before, strict=True))
+        names = opponents(config.policy_mapping_fn.slots)
+        (held,) = group.foreach_env_runner(weights, local_env_runner=False)
+        state = algorithm.learner_group.get_state(components="learner/rl_module", inference_only=True)
+        for name in names:
+            np.testing.assert_equal(held[name], state["learner"]["rl_module"][name])
+    finally:
+        algorithm.stop()
