@@ -19,13 +19,12 @@ import gymnasium
 import numpy as np
 import pytest
 from absent import optional
-from gymnasium.utils.env_checker import check_env, data_equivalence
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.utils.env_checker import check_env
 from scripted import TAXI
 
 import envoi
 from envoi import LossyConversion, TimeLimit, models
-from envoi.adapters import TARGETS, convert, from_env, load, losses, to_gymnasium_vector
+from envoi.adapters import TARGETS, convert, from_env, load, losses
 from envoi.adapters.dm_env import ToDmEnv
 from envoi.adapters.gymnasium import ToGymnasium
 from envoi.adapters.gymnasium.source import bare
@@ -212,42 +211,6 @@ def stable_baselines3s_check(source, **_):
     checker.check_env(ToGymnasium(source.make()), warn=True, skip_render_check=not source.pictures)
 
 
-def vector_check(mode):
-    """gymnasium ships no suite for vector environments, but one of its own, to be equal to."""
-
-    def check(source, **_):
-        ours, ends = to_gymnasium_vector(source.make, 2, mode), 0
-        if isinstance(ours.core, envoi.Lanes):
-            theirs, seeds = SyncVectorEnv([lambda: ToGymnasium(source.make())] * 2, autoreset_mode=mode), [3, 4]
-        else:  # a model of all lanes at once has one stream for them
-            theirs, seeds = to_gymnasium_vector(source.make, 2, mode), 3
-        assert ours.metadata["autoreset_mode"] is theirs.metadata["autoreset_mode"] is mode
-        for name in ("observation_space", "action_space", "single_observation_space", "single_action_space"):
-            assert getattr(ours, name) == getattr(theirs, name)
-        theirs.action_space.seed(0)
-        assert data_equivalence(ours.reset(seed=seeds)[0], theirs.reset(seed=seeds)[0], exact=True)
-        for _ in range(70):
-            actions = theirs.action_space.sample()
-            here, there = ours.step(actions), theirs.step(actions)
-            assert ours.observation_space.contains(here[0])
-            for mine, other in zip(here[:4], there[:4], strict=True):
-                assert data_equivalence(mine, other, exact=True)
-            assert set(here[4]) == set(there[4])  # their values it casts to the type of the first
-            over = here[2] | here[3]
-            ends += over.sum()
-            assert ("final_obs" in here[4]) == (mode is AutoresetMode.SAME_STEP and over.any())
-            for lane in np.flatnonzero(over) if "final_obs" in here[4] else ():
-                assert data_equivalence(here[4]["final_obs"][lane], there[4]["final_obs"][lane], exact=True)
-            if mode is AutoresetMode.DISABLED and over.any():
-                begun = [env.reset(options={"reset_mask": over.copy()})[0] for env in (ours, theirs)]
-                assert data_equivalence(*begun, exact=True)
-        assert ends > 2
-        ours.close()
-        theirs.close()
-
-    return check
-
-
 def dm_envs_mixin(source, **_):
     """On actions that lead to the end of an episode."""
     absltest = importlib.import_module("absl.testing.absltest")
@@ -406,12 +369,9 @@ def run():
         runner.stop()
 
 
-MODES = {mode.name: vector_check(mode) for mode in AutoresetMode}
-
 SUITES: dict[str, dict[str, Callable[..., None]]] = {
     **{name: {} for name in TARGETS},
     "gymnasium": {"check_env": gymnasiums_check, "Stable-Baselines3": stable_baselines3s_check},
-    "gymnasium_vector": MODES,
     "dm_env": {"EnvironmentTestMixin": dm_envs_mixin},
     "tf_agents": {"light types": tf_agents_validation},
     "pettingzoo": {"parallel_api_test": parallel_api_test, "parallel_seed_test": parallel_seed_test},
@@ -442,7 +402,7 @@ def asks(suite: str, source: Source) -> bool:
         "check_multiagent_environments": source.several,
         "MultiAgentEnvRunner": source.several,
     }
-    of_one = suite in ("check_env", "SingleAgentEnvRunner", "SingleAgentEnvRunner, vector_entry_point", *MODES)
+    of_one = suite in ("check_env", "SingleAgentEnvRunner", "SingleAgentEnvRunner, vector_entry_point")
     return needed.get(suite, not (of_one and source.several)) and (source.only is None or suite in source.only)
 
 

@@ -14,8 +14,8 @@ from scripted_games import AGENTS, PLAY, AECSource, ParallelSource, Scene, Scrip
 from traces import exact
 
 import envoi
-from envoi import EpisodeError, LossyConversion, MissingBackend, SnapshotUnsupported, SpecError, UnknownName
-from envoi.adapters import from_pettingzoo, from_pettingzoo_aec, load, to_pettingzoo, to_pettingzoo_aec
+from envoi import EpisodeError, LossyConversion, MissingBackend, SpecError, UnknownName
+from envoi.adapters import from_pettingzoo, from_pettingzoo_aec, load, to_pettingzoo
 from envoi.adapters.gymnasium.specs import from_space
 from envoi.adapters.pettingzoo import FromPettingZoo, ToPettingZoo
 from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
@@ -267,18 +267,6 @@ def test_a_batch_is_refused():
 # Identity.
 
 
-@pytest.mark.parametrize(
-    ("to", "back", "source"),
-    [(to_pettingzoo, from_pettingzoo, ParallelSource()), (to_pettingzoo_aec, from_pettingzoo_aec, AECSource())],
-)
-def test_the_way_back_gives_the_same_object(to, back, source):
-    core = back(source)
-    assert core.source is to(core) is to(source) is source
-    assert to(core, validate=True) is not source
-    core.rewarder = lambda state, actions, after: dict.fromkeys(AGENTS, 1.0)
-    assert to(core) is not source
-
-
 def test_one_agent_is_one_among_several():
     model = load("envoi:catch")
     form = to_pettingzoo(model)
@@ -422,13 +410,6 @@ def test_copies_pickles_and_snapshots_go_on_in_the_same_way(anew):
             core.restore(snapshot)
             assert core.source.action_space("zoe") is space
             assert rest(core) == said
-
-
-def test_a_source_that_cannot_be_copied_says_so():
-    source = ParallelSource()
-    source.generator = (number for number in range(3))
-    with pytest.raises(SnapshotUnsupported, match="cannot be copied"):
-        from_pettingzoo(source).snapshot()
 
 
 # State and rewards.

@@ -324,19 +324,6 @@ def test_a_reset_in_the_middle_of_the_last_turns_is_clean():
     assert alone(form, (2, None)) == alone(fresh, (2, None))
 
 
-def test_waiting_agents_can_be_observed_without_a_trace():
-    one, two = to_pettingzoo_aec(TurnGame(noise=True)), to_pettingzoo_aec(TurnGame(noise=True))
-    one.reset(seed=1)
-    two.reset(seed=1)
-    for agent in one.agent_iter():
-        for other in one.agents:
-            assert exact(one.observe(other)) == exact(one.observe(other))
-        assert exact(one.last()) == exact(two.last())
-        action = None if one.terminations[agent] or one.truncations[agent] else 5
-        one.step(action)
-        two.step(action)
-
-
 def test_before_the_reset_and_after_the_end():
     form = to_pettingzoo_aec(TurnGame())
     for name in ("agents", "agent_selection", "rewards", "terminations", "truncations", "infos"):
@@ -430,26 +417,6 @@ def test_later_steps_do_not_change_what_was_seen(simultaneous):
         copies.append(copy.deepcopy(said[-1]))
     core.reset()
     assert exact(said) == exact(copies)
-
-
-@pytest.mark.parametrize("kept", [[0.0], {0: 0.0}, np.zeros(1)], ids=["list", "dict", "array"])
-def test_later_steps_do_not_change_what_was_earned(kept):
-    kept = copy.deepcopy(kept)
-
-    class Source(AECSource):
-        def step(self, action):
-            super().step(action)
-            kept[0] = float(self.at)
-            self.rewards = dict.fromkeys(self.agents, kept)
-
-        def _clear_rewards(self):
-            self.rewards = dict.fromkeys(self.agents, 0)
-
-    scene = Scene(("zoe", "adam"), ("adam",))
-    core = from_pettingzoo_aec(Source(*[scene] * 4))
-    core.reset()
-    said = [core.step({"adam": 5}).rewards["zoe"] for _ in range(3)]
-    assert [one[0] for one in said] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("ends", [False, True])

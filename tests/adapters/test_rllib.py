@@ -13,7 +13,7 @@ from traces import exact
 import envoi
 from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, SpecError
 from envoi.adapters import load, to_rllib
-from envoi.adapters.rllib import EnvCreator, RLlibEnv, bind_worker, from_rllib
+from envoi.adapters.rllib import EnvCreator, bind_worker, from_rllib
 from envoi.adapters.shared.loss import NarrowingWarning
 
 narrowing = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
@@ -45,11 +45,6 @@ def test_names_factories_classes_and_environments_of_any_framework_are_taken():
         assert isinstance(made.core, envoi.Env)
         assert made.observation_space.contains(made.reset(seed=0)[0])
         assert made.observation_space.contains(made.step(made.action_space.sample())[0])
-
-
-def test_a_creator_needs_no_context():
-    assert isinstance(to_rllib("envoi:catch")(), RLlibEnv)
-    assert isinstance(to_rllib("envoi:catch")({}), RLlibEnv)
 
 
 def test_env_config_reaches_whatever_makes_the_environment_and_wins_over_arguments():

@@ -124,30 +124,6 @@ def test_the_form_returns_the_values_of_a_dummy_vec_env_over_gymnasium_forms(mak
     assert native(lanes(make)) == native(dummy(make))
 
 
-def test_the_end_of_an_episode_in_the_terms_of_stable_baselines3():
-    ends = [(True, False), (False, True), (True, True), (False, False)]
-    for terminated, truncated in ends:
-        end = Line(1.0, terminated, truncated, info={"last": "word"})
-        venv = to_sb3(envoi.ActionOffset(Scripted(Line(0.5, discount=0.25), end, Line())), 2)
-        first = venv.reset()
-        _, _, dones, infos = venv.step(np.zeros(2, int))
-        assert not dones.any()
-        assert infos == [{"TimeLimit.truncated": False, "discount": 0.25}] * 2
-        observation, rewards, dones, infos = venv.step(np.zeros(2, int))
-        assert (rewards.dtype, dones.dtype) == (np.float32, bool)
-        assert dones.tolist() == [terminated or truncated] * 2
-        for lane, info in enumerate(infos):
-            assert info["last"] == "word"
-            assert info["TimeLimit.truncated"] is (truncated and not terminated)
-            assert "discount" not in info
-            if dones[lane]:
-                assert info["terminal_observation"][1] == 2
-                assert observation[lane, 1] == 0
-                assert observation[lane, 0] != first[lane, 0]
-            else:
-                assert "terminal_observation" not in info
-
-
 def test_seeds_go_to_the_lanes_of_the_next_reset_alone():
     venv, alone = lanes(Ends), [to_gymnasium(Ends()) for _ in range(N)]
     assert venv.seed(7) == [7, 8, 9]
@@ -350,13 +326,6 @@ def test_pictures_are_of_each_lane():
         assert lanes(Ends, 2).get_images() == [None, None]
 
 
-def test_values_are_checked_where_it_is_asked_for():
-    narrow = Ends()
-    narrow.observation_spec = Array((3,), "float32", 0, 1)
-    with pytest.raises(SpecError, match="observation"):
-        to_sb3(narrow, 2, validate=True).reset()
-
-
 # Anything goes there, and comes back the same object.
 
 
@@ -484,13 +453,6 @@ def test_seeds_that_wait_in_a_loop_are_those_of_the_first_reset():
     assert exact(batch.reset()[0]) == exact(other.reset())
     assert exact(batch.reset()[0]) == exact(other.reset())
     assert exact(batch.reset(seed=3)[0]) != exact(batch.reset(seed=4)[0])
-
-
-def test_options_reach_what_knows_them():
-    batch = from_sb3(VecMonitor(lanes(Rich)))
-    batch.reset(options={"wind": 2})
-    assert [env.contexts[-1] for env in batch.form_inside.core.envs] == [{"wind": 2}] * N
-    assert batch.takes_options
 
 
 def test_wrappers_around_a_form_read_it_exactly():

@@ -32,7 +32,6 @@ from envoi.adapters.tf_agents import (
     TimeStep,
     ToTFAgents,
     ToTFAgentsBatch,
-    UnseededWarning,
     from_spec,
     to_spec,
 )
@@ -66,18 +65,6 @@ class Remaking(Passing):
 
     def _step(self, action):
         return TimeStep(*super()._step(action))
-
-
-class Shifting(Passing):
-    """A third-party wrapper that changes observations."""
-
-    def _reset(self):
-        step = super()._reset()
-        return step._replace(observation=step.observation + 100)
-
-    def _step(self, action):
-        step = super()._step(action)
-        return step._replace(observation=step.observation + 100)
 
 
 class Counting(PyEnvironment):
@@ -252,15 +239,6 @@ def play(env, seed, episodes=3, limit=20):
 def test_all_six_values_of_a_core_step_live_through_tf_agents(script, seed, wrap):
     script = [*script, Line(terminated=True)]
     assert play(FromTFAgents(wrap(to_tf_agents(Scripted(*script)))), seed) == play(Scripted(*script), seed)
-
-
-def test_third_party_wrapper_may_change_observations():
-    for core in (Scripted(Line(truncated=True)), envoi.Lanes([Scripted(Line(truncated=True)) for _ in range(2)])):
-        env = from_tf_agents(Shifting(to_tf_agents(core)))
-        action = np.full(core.batch_size or 1, 5) if core.batch_size else 5
-        assert (env.reset().observation >= 100).all()
-        assert (env.step(action).observation >= 100).all()
-        assert (env.observation >= 100).all()
 
 
 def test_rewards_of_other_shapes_and_kinds():
@@ -546,20 +524,6 @@ def test_a_fraction_is_no_choice():
 # Seeds and lifecycle.
 
 
-def test_the_seed_of_a_form_is_for_its_next_reset():
-    form, core = to_tf_agents(Scripted(Line(truncated=True))), Scripted(Line())
-    form.seed(3)
-    first = form.step(5)  # begins the episode
-    same(first.observation, core.reset(seed=3).observation)
-    same(form.reset().observation, core.reset().observation)
-    form.step(5)
-    form.seed(3)
-    same(form.step(5).observation, first.observation)
-    for bad in (-1, 0.5, "a", True):
-        with pytest.raises(SpecError, match="seed"):
-            form.seed(bad)
-
-
 def test_a_seed_reaches_the_source_by_its_method_by_a_function_or_by_its_generators():
     source = Seedable(MIDDLE)
     env = from_tf_agents(source)
@@ -576,35 +540,6 @@ def test_a_seed_reaches_the_source_by_its_method_by_a_function_or_by_its_generat
         env.reset(seed=-1)
     env = from_tf_agents(Held(MIDDLE))
     assert env.reset(seed=4).observation[0] == np.random.RandomState(4).uniform()
-
-
-def test_a_source_that_nothing_can_seed_warns_once():
-    env = from_tf_agents(Counting(MIDDLE))
-    assert env.unseeded
-    assert [(loss.path, loss.refused) for loss in env.arrival_losses] == [("seed", False)]
-    assert from_tf_agents(Held(MIDDLE)).arrival_losses == []
-    env.reset()
-    with pytest.warns(UnseededWarning, match="nothing is known that seeds") as warned:
-        env.reset(seed=1)
-    assert [warning.filename for warning in warned] == [__file__]
-    env.reset(seed=1)
-    first = [env.sample_action() for _ in range(9)]
-    env.reset(seed=1)
-    assert [env.sample_action() for _ in range(9)] == first
-
-
-def test_the_generator_of_a_source_can_be_read_and_set():
-    env = from_tf_agents(Held(MIDDLE))
-    env.rng = np.random.Generator(np.random.MT19937(5))
-    drawn = env.reset().observation[0]
-    env.rng = np.random.Generator(np.random.MT19937(5))
-    assert env.reset().observation[0] == drawn
-    assert isinstance(env.rng, np.random.Generator)
-    core = Scripted(Line())
-    back = FromTFAgents(Passing(to_tf_agents(core)))
-    back.rng = np.random.default_rng(9)
-    assert back.reset().observation[0] == np.random.default_rng(9).random()
-    assert back.rng is core.rng
 
 
 def test_pictures_travel_where_there_are_any():
@@ -1047,11 +982,3 @@ def test_a_batch_is_seeded_by_one_seed_or_one_a_lane():
     form = to_tf_agents(envoi.batch(Ends(), 3))
     with pytest.raises(SpecError, match="each of 3 lanes"):
         form.seed([1, 2])
-
-
-def test_pictures_of_a_batch_are_stacked():
-    form = to_tf_agents(envoi.batch(load("envoi:catch"), 2))
-    form.reset()
-    pictures = form.render()
-    assert pictures.shape[0] == 2
-    assert pictures.ndim == 4

@@ -151,27 +151,6 @@ def test_our_wrapper_does_what_theirs_does(name):
         same_step(their_env.step(action), our_form.step(action))
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_values_of_our_wrapper_have_the_shapes_and_dtypes_of_theirs(name):
-    make, theirs, ours, _ = PAIRS[name]
-    their_env, our_form = theirs(make()), to_tf_agents(ours(from_env(make())))
-
-    def same(one, other):
-        if isinstance(one, dict):
-            assert set(one) == set(other)
-            return [same(one[key], other[key]) for key in one]
-        assert (tuple(one.shape), one.dtype) == (tuple(other.shape), other.dtype)
-        return None
-
-    same(their_env.action_spec(), our_form.action_spec())
-    same(their_env.observation_spec(), our_form.observation_spec())
-    if "Discretize" in name or name.endswith("continuous"):
-        one, other = their_env.action_spec(), our_form.action_spec()
-        for bound in ("minimum", "maximum"):
-            expected = np.broadcast_to(getattr(one, bound), one.shape)
-            np.testing.assert_array_equal(np.broadcast_to(getattr(other, bound), other.shape), expected)
-
-
 @pytest.mark.parametrize("steps", [2, 5, 9])
 def test_episodes_of_one_length_have_the_values_of_theirs(steps):
     theirs = wrappers.FixedLength(counting(steps), 5)
