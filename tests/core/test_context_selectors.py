@@ -94,16 +94,6 @@ def test_looking_ahead_moves_nothing(make, steps):
 
 
 @every_selector
-def test_going_back_to_a_position_repeats_what_followed(make):
-    selector, rng = begun(make), np.random.default_rng(0)
-    selector.select(rng)
-    position, state = copy.deepcopy(selector.position), copy.deepcopy(rng)
-    followed = [selector.select(rng) for _ in range(4)]
-    selector.position = position
-    assert [selector.select(state) for _ in range(4)] == followed
-
-
-@every_selector
 def test_beginning_again_goes_to_the_start(make):
     selector, rng = begun(make), np.random.default_rng(0)
     first = [selector.select(rng) for _ in range(4)]

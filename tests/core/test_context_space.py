@@ -176,15 +176,6 @@ def test_a_bounded_normal_stays_within_its_bounds(mu, sigma, low, width, seed):
     assert feature.default_value == min(max(mu, low), low + width)
 
 
-@given(st.floats(1e-6, 1e3), st.floats(1, 1e6), st.integers(0, 2**32))
-def test_a_log_uniform_stays_within_its_bounds(low, ratio, seed):
-    feature = UniformFloat("x", low, low * ratio, log=True)
-    rng = np.random.default_rng(seed)
-    assert all(feature.allows(feature.sample(rng)) for _ in range(5))
-    assert feature.allows(feature.default_value)
-    assert feature.default_value == pytest.approx(low * math.sqrt(ratio))
-
-
 @pytest.mark.parametrize(
     ("impossible", "message"),
     [

@@ -91,18 +91,6 @@ def test_options_that_resemble_nothing_are_the_authors(name):
     assert options == {"anything": 1.0, "seed": 2, 3: 4.0}
 
 
-def test_a_model_without_features_takes_any_option():
-    seen = []
-
-    class Reading(Catch):
-        def initial(self, rng, context, size):
-            seen.append({name: value.tolist() for name, value in context.items()})
-            return super().initial(rng, context, size)
-
-    Reading().reset(options={"contxt": 1, "context": "a text", "context_id": 5})
-    assert seen == [{"contxt": [1], "context": ["a text"], "context_id": [5]}]
-
-
 def test_options_of_a_reset_of_some_lanes_are_those_of_these_lanes_alone():
     batch = envoi.batch(CartPole(), 4)
     batch.reset(seed=1)

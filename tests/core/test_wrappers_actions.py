@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from small_models import Steps, Walk
+from small_models import Steps
 from strategies import Pair, arrays, discretes, generators, multi_binaries, multi_discretes, nested
 
 import envoi
 import envoi.models
-from envoi.integrations.check import check_env
 from envoi.lane_values import stack
 from envoi.protocol.multi_env import MASK
 
@@ -361,20 +360,6 @@ def test_what_has_no_actions_to_add_to_says_why():
         envoi.ExtraDisabledActions(Told(envoi.MultiDiscrete([2, 2])), 2)
     with pytest.raises(envoi.SpecError, match="num_extra_actions: expected an integer of at least 0"):
         envoi.ExtraDisabledActions(envoi.models.CartPole(), -1)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: envoi.TimeLimit(envoi.ActionDiscretize(envoi.ActionClip(envoi.models.Pendulum()), 5), 9),
-        lambda: envoi.OneHotAction(envoi.models.Catch()),
-        lambda: envoi.ExtraDisabledActions(envoi.models.Nim(), 2),
-        lambda: envoi.ActionOffset(envoi.TimeLimit(Walk(), 9)),
-    ],
-    ids=["discretize", "one-hot", "extra", "offset"],
-)
-def test_the_forms_of_all_frameworks_pass_all_suites(make):
-    check_env(make).raise_if_failed()
 
 
 def test_one_hot_names_integers_of_more_values_than_an_axis_has():
