@@ -20,14 +20,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import shutil
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
@@ -271,13 +270,9 @@ class RunFolder:
     def _read_states(self, key: str) -> dict[int, TrialState]:
         if not self.state.exists():
             return {}
-        known = [one.name for one in fields(TrialState)]  # an earlier version had others too
         with reading(self.state):
             stored = json.loads(self.state.read_text(encoding="utf-8"))[key]
-            states = {
-                int(index): TrialState(**{name: state[name] for name in known if name in state})
-                for index, state in stored.items()
-            }
+            states = {int(index): TrialState(**state) for index, state in stored.items()}
             return {i: s for i, s in states.items() if s.checkpoint and (self.path / s.checkpoint).is_dir()}
 
     def write_state(self, states: Mapping[int, TrialState], earlier: Mapping[int, TrialState] | None = None) -> None:
@@ -404,16 +399,12 @@ def list_runs(folder: str | Path) -> list[ListedRun]:
 
 
 def _run_folders(root: Path) -> Iterator[Path]:
-    for found, folders, files in os.walk(root):
-        here = Path(found)
-        # `state.json` or the lock too, as other programs write a config.yaml as well.
-        if "config.yaml" in files and {"state.json", ".lock", "train.log"} & {*files}:
-            folders.clear()
-            yield here
-        elif len(here.relative_to(root).parts) >= DEPTH:
-            folders.clear()
-        else:
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+    for depth in range(DEPTH + 1):
+        for config in root.glob("*/" * depth + "config.yaml"):
+            here = config.parent
+            # Other programs write a config.yaml as well.
+            if any((here / name).exists() for name in ("state.json", ".lock", "train.log")):
+                yield here
 
 
 def _listed(run: RunFolder) -> ListedRun:
