@@ -16,6 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import gymnasium
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from measuring.loops import sampled
 from measuring.rows import Case, Group, Pair
 from measuring.script import lanes_option, run
 
@@ -98,23 +99,17 @@ SLOW = 1024
 
 
 def case(name: str, n: int) -> Case:
-    """Steps of n lanes, at random."""
+    """Steps of n lanes, at random, for about `ROUND`."""
 
     def made():
-        actions = [np.random.default_rng(i).integers(2, size=n) for i in range(32)]
         env = MAKERS[name](n)
-        env.reset(seed=0)
         clock = time.process_time_ns if name == POOL else time.thread_time_ns
 
-        def cost(count) -> float:
-            start = clock()
-            for i in range(count):
-                env.step(actions[i % 32])
-            return (clock() - start) / count / n
+        def steps(count):
+            return sampled(lambda: env, n, count, clock)()
 
-        cost(3)  # compiles
-        count = max(3, round(ROUND / cost(10) / n))
-        return lambda: cost(count)
+        steps(3)()  # compiles
+        return steps(max(3, round(ROUND / steps(10)() / n)))
 
     return made
 

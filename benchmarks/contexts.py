@@ -21,7 +21,7 @@ os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 import gymnasium
 import numpy as np
-from measuring.loops import timed
+from measuring.loops import sampled, timed
 from measuring.null_envs import EPISODE, NullGymnasium
 from measuring.rows import Case, Group, Pair
 from measuring.script import run
@@ -146,31 +146,13 @@ def singles(what, title, case, make, carl, contexts, action) -> Group:
     return Group(cases, [*pairs, appended], f"ns added a {what}")
 
 
-def lanes(make) -> Case:
-    """Steps of all lanes, which are in mid-episode, and are reset as they end."""
-
-    def made():
-        env = make()
-        actions = np.random.default_rng(0).integers(0, 2, (32, env.num_envs))
-        env.reset(seed=0)
-
-        def play():
-            for index in range(300):
-                env.step(actions[index % 32])
-
-        return timed(play, 300 * env.num_envs, 1)
-
-    return made
-
-
 def batches(n) -> Group:
     contexts = [{"length": 0.3 + 0.4 * lane / n} for lane in range(n)]
-    cases = {
-        "without contexts": lanes(lambda: to_gymnasium_vector(envoi.batch(CartPole(), n))),
-        "with contexts": lanes(
-            lambda: to_gymnasium_vector(envoi.batch(Contextual(CartPole(), contexts, hide_context=True), n))
-        ),
+    envs = {
+        "without contexts": lambda: envoi.batch(CartPole(), n),
+        "with contexts": lambda: envoi.batch(Contextual(CartPole(), contexts, hide_context=True), n),
     }
+    cases = {name: sampled(lambda make=make: to_gymnasium_vector(make()), n, 300) for name, make in envs.items()}
     pair = Pair("CartPole, a context per episode", "with contexts", "without contexts", least=1 / 1.1)
     return Group(cases, [pair], "ns a step of a lane", n)
 

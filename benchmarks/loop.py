@@ -14,9 +14,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import gymnasium
 import measuring.null_envs  # noqa: F401 (registers "Null-v0")
-import numpy as np
-from measuring.loops import timed
-from measuring.rows import Case, Group, Pair
+from measuring.loops import sampled
+from measuring.rows import Group, Pair
 from measuring.script import run
 
 import envoi
@@ -40,33 +39,17 @@ class Bare:
                 env.reset()
 
 
-def case(make, n) -> Case:
-    def made():
-        env = make()
-        actions = np.random.default_rng(0).integers(0, 2, (max(10, 4000 // n), n))
-
-        def play():
-            env.reset(seed=0)
-            for row in actions:
-                env.step(row)
-
-        return timed(play, actions.size, 1)
-
-    return made
-
-
 def groups(options):
     n = options.lanes
-    for name, title in (("CartPole-v1", "a loop of CartPoles"), ("Null-v0", "a loop of null envs")):
-        cases = {
-            "envoi": case(lambda name=name: to_gymnasium_vector(envoi.batch(load(f"gymnasium:{name}"), n)), n),
-            "gymnasium SyncVectorEnv": case(
-                lambda name=name: gymnasium.make_vec(name, n, vectorization_mode="sync"), n
-            ),
-            "bare": case(lambda name=name: Bare(name, n), n),
+    for name, row in (("CartPole-v1", "a loop of CartPoles"), ("Null-v0", "a loop of null envs")):
+        makers = {
+            "envoi": lambda name=name: to_gymnasium_vector(envoi.batch(load(f"gymnasium:{name}"), n)),
+            "gymnasium SyncVectorEnv": lambda name=name: gymnasium.make_vec(name, n, vectorization_mode="sync"),
+            "bare": lambda name=name: Bare(name, n),
         }
+        cases = {title: sampled(make, n, max(10, 4000 // n)) for title, make in makers.items()}
         goals = {"gymnasium SyncVectorEnv": 1.3 if n == 64 else None, "bare": None}
-        pairs = [Pair(title, "envoi", peer, least=goal) for peer, goal in goals.items()]
+        pairs = [Pair(row, "envoi", peer, least=goal) for peer, goal in goals.items()]
         yield Group(cases, pairs, "ns a step of a lane", n)
 
 

@@ -19,14 +19,14 @@ Make = Callable[[], Any]
 """Makes an environment."""
 
 
-def timed(play: Callable[[], Any], steps: float, repeats: int) -> Play:
-    """Returns a case's function, which calls `play` so often: nanoseconds of the thread's CPU time a step."""
+def timed(play: Callable[[], Any], steps: float, repeats: int, clock: Callable[[], int] = time.thread_time_ns) -> Play:
+    """Returns a case's function, which calls `play` so often: nanoseconds of a clock a step."""
 
     def cost() -> float:
-        start = time.thread_time_ns()
+        start = clock()
         for _ in range(repeats):
             play()
-        return (time.thread_time_ns() - start) / repeats / steps
+        return (clock() - start) / repeats / steps
 
     return cost
 
@@ -110,3 +110,20 @@ def one_by_one(make: Make, count: int = 2) -> Case:
 def lanes(make: Make, n: int, count: int = 2, once: bool = False) -> Case:
     """Episodes of n lanes that have the same length."""
     return episodes(make, np.ones(n, int), count, once)
+
+
+def sampled(make: Make, n: int, steps: int, clock: Callable[[], int] = time.thread_time_ns) -> Case:
+    """Steps of n lanes under random actions, 0 or 1; the lanes are in mid-episode, and begin again as they end."""
+
+    def case() -> Play:
+        env = make()
+        actions = list(np.random.default_rng(0).integers(0, 2, (32, n)))
+        env.reset(seed=0)
+
+        def play() -> None:
+            for index in range(steps):
+                env.step(actions[index % 32])
+
+        return timed(play, steps * n, 1, clock)
+
+    return case
