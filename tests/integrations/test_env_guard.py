@@ -21,7 +21,7 @@ import envoi
 from envoi.integrations.errors import EnvFailure, describe
 from envoi.integrations.rllib import configure, register
 from envoi.integrations.rllib.faults.failure import read_failure
-from envoi.integrations.rllib.faults.guard import CALM_SECONDS, EVERY, BatchGuard, EnvGuard, has_nan, in_a_row
+from envoi.integrations.rllib.faults.guard import CALM_SECONDS, EVERY, EnvGuard, has_nan, in_a_row
 from envoi.integrations.rllib.faults.results import check_losses
 
 pytestmark = pytest.mark.filterwarnings(
@@ -228,7 +228,7 @@ class Native:
         sum(itertools.repeat(0))
 
 how, file = sys.argv[1:]
-guard.SLOW_SECONDS = 0.2
+guard.GRACE_SECONDS = 0.2
 guard.LEAST_LOCKED = 1.0
 watched = guard.EnvGuard("native", register("native", Native, step_timeout=0.3).options, None, Path(file))
 if how == "count":
@@ -335,12 +335,3 @@ def test_failure_is_one_line_where_one_is_wanted():
     assert describe(error) == error.line == "first"
     assert str(type(error)(str(error))) == str(error)
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
-
-
-def test_batch_guard_counts_the_steps_of_each_lane():
-    guard = BatchGuard("counted", register("envoi-counted", Failing).options, num_envs=2)
-    guard.reset(lambda: (None, {}))
-    for ended in ([False, True], [False, False], [False, False]):
-        guard.step(lambda _, over=ended: (None, 0.0, np.array(over), np.zeros(2, bool), {}), None)
-    assert guard.where(0).endswith("lane 0, step 3 of episode 1")
-    assert guard.where(1).endswith("lane 1, step 1 of episode 2")

@@ -14,10 +14,10 @@ from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
-from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from ray.rllib.examples.envs.classes.multi_agent.tic_tac_toe import TicTacToe
 from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule
 from ray.tune.registry import register_env
+from runner_results import numbers, plain
 
 from envoi.adapters import to_rllib
 from envoi.adapters.rllib import EnvCreator
@@ -30,9 +30,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning"),
     pytest.mark.filterwarnings("ignore:.*already in registry:UserWarning"),
 ]
-
-TIMED = ("time", "throughput", "duration", "per_second")
-"""Parts of the names of metrics that are times; beside them there is `"sample"`."""
 
 
 def config(env, lanes=3, seed=11, **settings):
@@ -62,60 +59,10 @@ def runner(kind, made, worker=1):
     return kind(config=made, worker_index=worker)
 
 
-def plain(value):
-    """Values as lists and dicts, without the ids and times that no two runs share."""
-    if isinstance(value, InfiniteLookbackBuffer):
-        return {"data": plain(value.data), "lookback": value.lookback, "finalized": value.finalized}
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return (value.dtype, value.shape, value.tolist()) if isinstance(value, (np.ndarray, np.generic)) else value
-
-
 def said(episode):
     """Everything in an episode but ids and times."""
-    return {
-        "steps": (episode.env_t_started, episode.env_t),
-        "flags": (episode.is_terminated, episode.is_truncated),
-        "places": plain(dict(episode.env_t_to_agent_t)),
-        "started": dict(episode.agent_t_started),
-        "modules": dict(episode._agent_to_module_mapping),
-        "hanging": plain(
-            [
-                dict(episode._hanging_actions_end),
-                dict(episode._hanging_extra_model_outputs_end),
-                dict(episode._hanging_rewards_end),
-                dict(episode._hanging_rewards_begin),
-            ]
-        ),
-        "agents": {
-            agent: {
-                "ids": (one.agent_id, one.module_id, one.multi_agent_episode_id == episode.id_),
-                "steps": (one.t_started, one.t),
-                "flags": (one.is_terminated, one.is_truncated),
-                "observations": plain(one.observations),
-                "actions": plain(one.actions),
-                "rewards": plain(one.rewards),
-                "infos": plain(one.infos),
-                "outputs": plain(one.extra_model_outputs),
-                "last": plain([one._last_added_observation, one._last_added_infos]),
-                "timed": (one._start_time is None, one._last_step_time is None),
-                "spaces": (one.observation_space, one.action_space),
-            }
-            for agent, one in episode.agent_episodes.items()
-        },
-        "order": list(episode.agent_episodes),
-        "lookback": episode._len_lookback_buffers,
-    }
-
-
-def numbers(metrics, path=()):
-    """The metrics by path; of times only that there are some."""
-    if isinstance(metrics, dict):
-        return {k: v for key, value in metrics.items() for k, v in numbers(value, (*path, key)).items()}
-    timed = path == ("sample",) or any(word in str(part) for part in path for word in TIMED)
-    return {path: "time" if timed else metrics.peek() if hasattr(metrics, "peek") else metrics}
+    assert all(one.multi_agent_episode_id == episode.id_ for one in episode.agent_episodes.values())
+    return {"order": list(episode.agent_episodes), **plain(episode)}
 
 
 def collected(kind, made, calls):
@@ -228,18 +175,11 @@ def test_snapshots_of_an_env_runner_hold_the_lanes(game):
     one = runner(BatchedMultiAgentEnvRunner, config(f"envoi:{game}", lanes=3))
     one.sample(num_timesteps=20, random_actions=True)
     content = cloudpickle.loads(cloudpickle.dumps(Content(layers_of(one.env))))
-    rng = np.random.default_rng(0)
-    plans = [[{a: int(rng.integers(3)) for a in ("hunter_0", "hunter_1", "prey")} for _ in range(3)] for _ in range(40)]
 
     def steps():
-        for plan in plans:
+        for _ in range(40):
             cores = [env.unwrapped.core for env in one.env.envs]
-            actions = [
-                {a: i % 3 for i, a in enumerate(core.acting)} if game == "nim" else given
-                for core, given in zip(cores, plan, strict=True)
-            ]
-            if game == "rps":
-                actions = [{"player_0": given["hunter_0"], "player_1": given["prey"]} for given in plan]
+            actions = [{agent: place % 3 for place, agent in enumerate(core.acting)} for core in cores]
             yield plain([list(column) for column in one.env.step(actions)])
 
     went_on = list(steps())
