@@ -51,10 +51,7 @@ except ImportError as error:
 def load_algorithm(algo: str) -> type[RLlibAlgorithm]:
     """Returns the RLlib class of an algorithm; imports RLlib."""
     algorithm = find(algo)
-    try:
-        return getattr(import_module(algorithm.module), algorithm.name)
-    except ImportError as error:
-        raise missing_rllib(error) from error
+    return getattr(import_module(algorithm.module), algorithm.name)
 
 
 def configure(
@@ -156,11 +153,6 @@ def _check_own(config: AlgorithmConfig, given: Mapping[str, Any]) -> None:
                 f"{name}: expected it on the config itself, as it is your own, got {value!r}; {name}=… is for a config "
                 "that starts from the values of ALGORITHMS, configure(env, algo=…)"
             )
-    if getattr(config, "_is_frozen", False):
-        raise envoi.EnvoiError(
-            "config: expected one that can be changed, got a frozen one, as an algorithm has it; give "
-            "config.copy(copy_frozen=False)"
-        )
     if not (config.enable_rl_module_and_learner and config.enable_env_runner_and_connector_v2):
         raise envoi.EnvoiError(
             "config: expected RLlib's new API stack, got the old one, whose env runners envoi does not serve; call "

@@ -364,26 +364,22 @@ def make_trackers(settings: Settings, folder: RunFolder, failures: dict[str, str
     names = {*settings.track, "tensorboard"} if find_spec(TRACKERS["tensorboard"]) else {*settings.track}
     made: list[tune.Callback] = []
     for name in sorted(names):
-        with _noting(name, failures):
-            tracker = _make(name, folder)
+        tracker = _call(_make, name, failures, name, folder)
+        if tracker is not None:
             for hook in _HOOKS:
                 setattr(tracker, hook, partial(_call, getattr(tracker, hook), name, failures))
             made.append(tracker)
     return made
 
 
-@contextmanager
-def _noting(name: str, failures: dict[str, str]) -> Iterator[None]:
+def _call(function: Callable[..., Any], name: str, failures: dict[str, str], *arguments: Any, **named: Any) -> Any:
+    if name in failures:
+        return None
     try:
-        yield
+        return function(*arguments, **named)
     except Exception as error:
         failures[name] = f"{name} took no more reports: {' '.join(str(error).split())}"
-
-
-def _call(hook: Callable[..., Any], name: str, failures: dict[str, str], *arguments: Any, **named: Any) -> None:
-    if name not in failures:
-        with _noting(name, failures):
-            hook(*arguments, **named)
+        return None
 
 
 def _make(name: str, folder: RunFolder) -> Any:

@@ -92,7 +92,7 @@ ATTRIBUTES = [
     (f"{RLLIB}.core.models.torch.encoder:TorchLSTMEncoder", "tokenizer", "find how the encoder calls its tokenizer now"),
     (f"{RLLIB}.algorithms.dqn.default_dqn_rl_module:DefaultDQNRLModule", "epsilon_schedule", MASKS),
     (CONFIG, "callbacks_class delay_between_env_runner_restarts_s disable_env_checking env_config", "find its new name for configuration.py"),
-    (CONFIG, "evaluation_config gym_env_vectorize_mode in_evaluation normalize_actions num_envs_per_env_runner _is_frozen", "find its new name for configuration.py"),
+    (CONFIG, "evaluation_config gym_env_vectorize_mode in_evaluation normalize_actions num_envs_per_env_runner", "find its new name for configuration.py"),
     (CONFIG, "restart_failed_sub_environments episode_lookback_horizon count_steps_by batch_mode", "find its new name"),
     (f"{RLLIB}.env.multi_agent_env:MultiAgentEnv", "_agent_ids", "sort the agents of an env that names them in a set otherwise"),
     (PBT, "_hyperparam_mutations", POPULATION),

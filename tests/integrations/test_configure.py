@@ -263,14 +263,6 @@ def test_mistaken_arguments_are_named(arguments, options, message):
         configure(*arguments, **options)
 
 
-def test_frozen_config_is_refused_with_the_way_out():
-    config = PPOConfig()
-    config.freeze()
-    with pytest.raises(envoi.EnvoiError, match="copy_frozen=False"):
-        configure(config, "envoi:catch")
-    configure(config.copy(copy_frozen=False), "envoi:catch")
-
-
 @pytest.mark.parametrize("old", [(False, False), (True, False), (False, True)])
 def test_old_api_stack_is_refused(old):
     config = PPOConfig().api_stack(enable_rl_module_and_learner=old[0], enable_env_runner_and_connector_v2=old[1])
