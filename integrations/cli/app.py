@@ -30,8 +30,8 @@ class _Help:
         return params
 
 
-class Command(_Help, TyperCommand):
-    """A command."""
+class _Command(_Help, TyperCommand):
+    pass
 
 
 class _Commands(_Help, TyperGroup):
@@ -98,7 +98,7 @@ def _usage_message(error: Any) -> str:
     return f"{message} {help_hint}"
 
 
-def command(name: str, **settings: Any) -> Any:
+def command(name: str) -> Any:
     """Returns a decorator that adds a function to the application as a command.
 
     Each paragraph of its docstring is put on one line, so that its help fills a terminal of any width.
@@ -107,8 +107,7 @@ def command(name: str, **settings: Any) -> Any:
     def add(function: Any) -> Any:
         paragraphs = (function.__doc__ or "").split("\n\n")
         first, *_ = lines = [" ".join(paragraph.split()) for paragraph in paragraphs]
-        texts = {"help": "\n\n".join(lines), "short_help": first}
-        return app.command(name, **{"cls": Command, **texts, **settings})(function)
+        return app.command(name, cls=_Command, help="\n\n".join(lines), short_help=first)(function)
 
     return add
 

@@ -31,25 +31,13 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
-class Spinning:
-    """A line on a terminal with a spinner, which vanishes when it stops.
+def spinning(console: Console) -> Live:
+    """Returns a line on a terminal that vanishes when it stops.
 
     rich's own status takes `sys.stdout` over, and gives back the one that it found. If a check had redirected that when
     the status began, everything printed later would be lost; so this one leaves it alone.
     """
-
-    def __init__(self, console: Console) -> None:
-        self._spinner = Spinner("dots")
-        self._live = Live(self._spinner, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-
-    def show(self, text: str) -> None:
-        """Shows a text beside the spinner, cut to one line."""
-        self._spinner.update(text=Text(text, no_wrap=True, overflow="ellipsis"))
-        self._live.start()
-
-    def stop(self) -> None:
-        """Takes the line away."""
-        self._live.stop()
+    return Live(console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
 
 
 @contextmanager
@@ -61,7 +49,7 @@ def working(*, plain: bool = False) -> Iterator[Callable[[str], None]]:
     # The stderr of this moment, which may be redirected later.
     console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
     began = last = time.monotonic()
-    spinning = Spinning(console)
+    live, spinner = spinning(console), Spinner("dots")
 
     def show(text: str) -> None:
         nonlocal last
@@ -69,7 +57,9 @@ def working(*, plain: bool = False) -> Iterator[Callable[[str], None]]:
         if now - began < PATIENCE:
             return
         if console.is_terminal:
-            spinning.show(f"{text} … {now - began:.0f} s")
+            spinner.update(text=Text(f"{text} … {now - began:.0f} s", no_wrap=True, overflow="ellipsis"))
+            live.update(spinner)
+            live.start()
         elif plain and (last == began or now - last >= PLAIN_SECONDS):
             last = now
             console.print(Text(f"{text} … {now - began:.0f} s"))
@@ -77,7 +67,7 @@ def working(*, plain: bool = False) -> Iterator[Callable[[str], None]]:
     try:
         yield show
     finally:
-        spinning.stop()
+        live.stop()
 
 
 @contextmanager

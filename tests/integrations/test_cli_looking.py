@@ -17,7 +17,7 @@ import envoi
 from envoi.adapters import SCHEMES, load, names_of
 from envoi.integrations.cli.commands import play, render
 from envoi.integrations.cli.commands.info import describe_specs
-from envoi.integrations.cli.console import Spinning
+from envoi.integrations.cli.console import spinning
 from envoi.models import Catch
 
 
@@ -106,7 +106,7 @@ def test_envs_of_a_missing_package_say_so(cli, monkeypatch):
 
 
 def test_envs_are_folded_by_their_numbers(cli):
-    code, out, _ = cli("envs", "--search", "cartpole")
+    code, out, _ = cli("envs", "cartpole")
     assert code == 0
     assert "envoi:cartpole" in out
     assert "bsuite:cartpole/0…19" in out
@@ -364,11 +364,11 @@ def test_info_lists_equal_losses_of_agents_together(cli):
 
 def test_progress_that_begins_while_output_is_redirected_gives_stdout_back():
     before, taken = sys.stdout, io.StringIO()
-    spinning = Spinning(Console(file=io.StringIO(), force_terminal=True))
+    live = spinning(Console(file=io.StringIO(), force_terminal=True))
     with contextlib.redirect_stdout(taken):
-        spinning.show("checking")
+        live.start()
         sys.stdout.write("of a suite")
-    spinning.stop()
+    live.stop()
     assert sys.stdout is before
     assert taken.getvalue() == "of a suite"
 

@@ -109,7 +109,7 @@ def step_times(
     Returns the nanoseconds of a step of one lane in each round, and why other forms are not measured. Each round plays
     all forms, and times are those of the thread's CPU, so other programs disturb them little.
     """
-    from envoi.adapters import FRAMEWORKS, TARGETS
+    from envoi.adapters import FRAMEWORKS, TARGETS, convert
     from envoi.adapters.registry import framework, home
     from envoi.lane_values import stack
 
@@ -133,14 +133,18 @@ def step_times(
             players = {f"{row.name}, the source": _player(row.name, make().source), **players}  # pyright: ignore[reportAttributeAccessIssue]
         for name in forms or [name for name in comparable if FRAMEWORKS[name].is_installed]:
             show(f"making the form of {name}")
+            if name not in comparable:
+                refused[name] = "its steps compare with no other form of this environment"
+                continue
+            only_lanes = FRAMEWORKS[name].only_lanes
             try:
-                if name in comparable:
-                    player = _form_player(make, name, lanes)
-                    players[f"{name}, {lanes} lanes" if player.lanes else name] = player
-                else:
-                    refused[name] = "its steps compare with no other form of this environment"
+                form = convert(envoi.batch(make, lanes) if only_lanes else make(), name)
             except EnvoiError as error:
                 refused[name] = str(error).splitlines()[0]
+            else:
+                form = form() if name == "rllib" else form  # an `EnvCreator`
+                title = f"{name}, {lanes} lanes" if only_lanes else name
+                players[title] = _player(name, form, lanes if only_lanes else 0)
         for number in range(rounds + 1):  # the first warms up
             for name, player in players.items():
                 show(f"round {number} of {rounds}: {name}")
@@ -155,15 +159,6 @@ def step_times(
                 if number:
                     times.setdefault(name, []).append(spent / len(some) / max(player.lanes, 1))
     return times, refused
-
-
-def _form_player(make: Callable[[], Any], name: str, lanes: int) -> _Player:
-    from envoi.adapters import FRAMEWORKS, convert
-
-    if FRAMEWORKS[name].only_lanes:
-        return _player(name, convert(envoi.batch(make, lanes), name), lanes)
-    form = convert(make(), name)
-    return _player(name, form() if name == "rllib" else form)  # an `EnvCreator`
 
 
 def _player(name: str, form: Any, lanes: int = 0) -> _Player:

@@ -22,13 +22,10 @@ def _plain(text: str) -> str:
 
 @command("envs")
 def _envs(
-    search: Annotated[
-        str | None,
+    words: Annotated[
+        str,
         typer.Argument(help="Words that a name must contain, such as cartpole.", metavar="TEXT", show_default=False),
-    ] = None,
-    option: Annotated[
-        str | None, typer.Option("--search", metavar="TEXT", help="The same.", show_default=False)
-    ] = None,
+    ] = "",
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -41,7 +38,6 @@ def _envs(
 
     from envoi.adapters import SCHEMES, names_of
 
-    words = " ".join(filter(None, (search, option)))
     known: dict[str, Sequence[str]] = {}
     missing: dict[str, str] = {}
     with working() as show:

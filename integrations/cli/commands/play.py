@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from envoi.tree import leaves
 
 from ..app import command
 from ..console import output_console
-from ..option_types import Debug, EnvName, Episodes, FirstSeed, PicturesASecond, Steps, flag, text
+from ..option_types import Debug, EnvName, Episodes, FirstSeed, PicturesASecond, Steps, flag
 from .render import MODE, Watched, check_extent, has_display, load_drawing, play_at_random, run_render
 
 DIGITS = "1234567890"
@@ -28,7 +27,6 @@ NUMBERS = 8
 def _play(
     env: EnvName,
     random: Annotated[bool, flag("--random", "Watch random actions, rather than play by the keyboard.")] = False,
-    gif: Annotated[Path | None, text("Write random actions as a GIF.", metavar="FILE", show_default=False)] = None,
     episodes: Episodes = 1,
     steps: Steps = 500,
     seed: FirstSeed = 0,
@@ -41,23 +39,22 @@ def _play(
     words if the env renders none.
     """
     del debug
-    check_extent(gif, episodes, steps, fps)
-    if gif is None:
-        loaded = load_drawing(env)
-        try:
-            reason = None if random else why_not(loaded)
-            if reason is None and not random:
-                typer.echo(f"keys: {describe_keys(keys_of(loaded) or {})}; Escape ends")
-                play_by_keys(loaded, seed, fps)
-                return
-            if reason is not None:
-                typer.echo(f"random actions, because {reason}", err=True)
-            if MODE not in loaded.metadata.get("render_modes", ()) and not isinstance(loaded, envoi.BatchEnv):
-                _print_episodes(loaded, episodes, steps, seed)
-                return
-        finally:
-            loaded.close()
-    run_render(env, gif=gif, policy="random", episodes=episodes, steps=steps, seed=seed, fps=fps)
+    check_extent(None, episodes, steps, fps)
+    loaded = load_drawing(env)
+    try:
+        reason = None if random else why_not(loaded)
+        if reason is None and not random:
+            typer.echo(f"keys: {describe_keys(keys_of(loaded) or {})}; Escape ends")
+            play_by_keys(loaded, seed, fps)
+            return
+        if reason is not None:
+            typer.echo(f"random actions, because {reason}", err=True)
+        if MODE not in loaded.metadata.get("render_modes", ()) and not isinstance(loaded, envoi.BatchEnv):
+            _print_episodes(loaded, episodes, steps, seed)
+            return
+    finally:
+        loaded.close()
+    run_render(env, gif=None, policy="random", episodes=episodes, steps=steps, seed=seed, fps=fps)
 
 
 def why_not(env: Any) -> str | None:
