@@ -432,19 +432,6 @@ def test_a_snapshot_resumes_exactly_any_number_of_times_and_leaves_the_layers_th
     assert exact([other.step(1) if other._episode_state is RUNNING else other.reset() for _ in range(5)]) == first
 
 
-def test_what_two_layers_share_stays_shared_after_a_restore():
-    source = Playing(*[(MID, 0.0, 1.0)] * 5)
-    wrapper = Wrapping(source)
-    wrapper.notes = source.actions
-    env = from_dm_env(wrapper)
-    env.reset()
-    env.step(0)
-    env.restore(env.snapshot())
-    env.step(1)
-    assert wrapper.notes is source.actions
-    assert wrapper.notes == [0, 1]
-
-
 def test_a_snapshot_that_is_impossible_or_of_another_kind_of_source_says_so():
     source = Playing((MID, 0.0, 1.0))
     env, other = from_dm_env(source), from_dm_env(Wrapping(Playing()))

@@ -263,30 +263,3 @@ def test_recorded_episodes_begin_go_on_and_end_as_they_were(run, lanes, mode):
         assert episode.is_truncated == (kind != 0)
         kinds.add(kind)
     assert kinds == {0, 1, 2}
-
-
-@pytest.mark.parametrize("mode", [ONE_BY_ONE, BATCH])
-def test_runners_of_different_workers_record_different_episodes_and_a_repeated_run_the_same(run, mode):
-    def begun(worker):
-        runner = run("gymnasium:CartPole-v1", worker, lanes=6, mode=mode)
-        episodes = runner.sample(num_timesteps=12, random_actions=True)
-        return {tuple(np.asarray(episode.get_observations(0)).tolist()) for episode in episodes}
-
-    first, second = begun(1), begun(2)
-    assert len(first) == 6
-    assert not first & second
-    assert begun(1) == first
-
-
-def test_complete_episodes_do_not_replay_in_training_and_do_in_evaluation(run):
-    def rounds(**config):
-        # One lane: of two, each round could be the episodes of another, for the actions are not seeded.
-        runner = run("gymnasium:CartPole-v1", lanes=1, **config)
-        episodes = [runner.sample(num_episodes=2, random_actions=True) for _ in range(3)]
-        return [{tuple(np.asarray(one.get_observations(0)).tolist()) for one in of_round} for of_round in episodes]
-
-    one, two, three = rounds()
-    assert not one & two
-    assert not two & three
-    one, two, _ = rounds(in_evaluation=True)
-    assert one & two

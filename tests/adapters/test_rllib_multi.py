@@ -485,31 +485,6 @@ def test_how_rllib_labels_flags(run, terminateds, truncateds, recorded):
     runner.stop()
 
 
-# Environments of PettingZoo.
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["tictactoe", "spread", "spread in turns"])
-def test_environments_of_pettingzoo_are_sampled_and_labelled_as_they_end(run, name):
-    pytest.importorskip("pettingzoo")
-    if name == "tictactoe":
-        classic = pytest.importorskip("pettingzoo.classic.tictactoe_v3")
-        env, ends = classic.env, {T, BOTH}  # an illegal move sets both flags there
-    else:
-        spread = pytest.importorskip("mpe2.simple_spread_v3")
-        make = spread.parallel_env if name == "spread" else spread.env
-        env, ends = (lambda: make(max_cycles=10)), {CUT}
-    for check in (False, True):
-        runner = run(to_rllib(env), check=check)
-        for episode in runner.sample(num_episodes=4, random_actions=True):
-            returns = [one.get_return() for one in episode.agent_episodes.values()]
-            assert set(labels(episode).values()) <= ends
-            if name != "tictactoe":
-                assert [len(one) for one in episode.agent_episodes.values()] == [10, 10, 10]
-            elif len(returns) == 2:
-                assert returns[0] <= 0 <= returns[1] or returns[1] <= 0 <= returns[0]
-
-
 # Registration, and a try beforehand.
 
 
@@ -597,14 +572,6 @@ def test_a_game_of_rllib_plays_as_it_does_there(name):
             if over:
                 assert set(step.observations) >= set(step.terminated)
                 break
-
-
-@pytest.mark.parametrize("name", ["tic-tac-toe", "guess the number", "cart-poles"])
-def test_a_game_of_rllib_goes_back_to_its_runner(run, name):
-    runner = run(to_rllib(SOURCES[name]))
-    for episode in runner.sample(num_episodes=3, random_actions=True):
-        assert episode.is_done
-        assert all(one.is_done for one in episode.agent_episodes.values())
 
 
 class Told(MultiAgentEnv):

@@ -1,6 +1,5 @@
 """Our forms where TF-Agents takes them: its validation, its TensorFlow side, drivers and wrappers."""
 
-import contextlib
 import copy
 
 import numpy as np
@@ -160,13 +159,6 @@ def test_a_wrapped_batch_is_a_batch():
     assert exact(env.step([0, 1, 0])) == exact(twin.step([0, 1, 0]))
 
 
-@pytest.fixture
-def batched():
-    """A function that makes TF-Agents' own batch of environments; it is closed at the end, with its threads."""
-    with contextlib.ExitStack() as stack:
-        yield lambda envs: stack.enter_context(contextlib.closing(BatchedPyEnvironment(envs)))
-
-
 infos = st.recursive(
     st.one_of(st.integers(-9, 9), st.floats(-9, 9), st.booleans(), st.none(), st.text(max_size=3), st.just("array")),
     lambda inner: st.one_of(
@@ -215,27 +207,3 @@ def test_the_info_of_our_batch_is_that_of_their_batch_of_our_forms(info, n, seed
 def described(nest):
     """The arrays of a nest by path: class, dtype, shape and values, objects by themselves."""
     return {path: (type(leaf), leaf.dtype, leaf.shape, leaf.tolist()) for path, leaf in envoi.tree.leaves(nest)}
-
-
-def test_lanes_whose_keys_differ_are_refused_where_theirs_puts_a_value_under_another_key(batched):
-    lines = [Scripted(Line(info=info), Line()) for info in ({"a": 1}, {"b": 2})]
-    theirs = batched([to_tf_agents(line) for line in lines])
-    ours = to_tf_agents(envoi.Lanes(copy.deepcopy(lines)))
-    for form in (ours, theirs):
-        form.reset()
-        form.step(np.array([5, 5]))
-    assert theirs.get_info()["a"].tolist() == [1, 2]
-    with pytest.raises(envoi.SpecError, match=r"info\['a'\].*a value in lanes \[0\], none in lanes \[1\].*`infos`"):
-        ours.get_info()
-    assert [dict(info) for info in ours.infos] == [{"a": 1}, {"b": 2}]
-    form = wrappers.TimeLimit(ours, 5)
-    form.reset()
-    assert wrappers.RunStats(form).infos is ours.infos
-
-
-def test_infos_of_our_batch_come_back_through_their_wrappers_with_their_types():
-    said = [{"a": 1, "b": "x"}, {"a": 1.5, "b": "yy"}, {"a": True, "c": None}]
-    for wrap in (wrappers.PyEnvironmentBaseWrapper, lambda form: wrappers.ObservationFilterWrapper(form, [1])):
-        env = from_tf_agents(wrap(to_tf_agents(envoi.Lanes([Scripted(Line(info=info), Line()) for info in said]))))
-        env.reset()
-        assert [exact(one) for one in env.step(np.array([5, 5, 5])).info] == [exact(one) for one in said]

@@ -178,15 +178,3 @@ def test_an_episode_that_was_cut_off_is_padded_with_the_values_of_theirs():
         assert (float(step.reward), float(step.discount)) == (float(own.reward), float(own.discount))
         assert int(step.observation) == int(own.observation)
     assert own.truncated
-
-
-def test_profiles_come_as_often_as_theirs():
-    profiles = {"theirs": [], "ours": []}
-    theirs = wrappers.PerformanceProfiler(counting(100), profiles["theirs"].append, 5)
-    ours = envoi.PerformanceProfiler(from_env(counting(100)), profiles["ours"].append, 5)
-    theirs.reset()
-    ours.reset()
-    for number in range(1, 20):
-        theirs.step(np.int32(0))
-        ours.step(np.int32(0))
-        assert len(profiles["theirs"]) == len(profiles["ours"]) == number // 5
