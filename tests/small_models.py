@@ -82,6 +82,19 @@ class Flock(envoi.BatchModel):
         return {"time": state.time, "far": state.position[..., 0] > 1}
 
 
+WALKS = {
+    "model": Walk,
+    "batch model": Flock,
+    "wrapped": lambda: envoi.Validated(envoi.TimeLimit(Walk(), 7)),
+    "wrapped batch model": lambda: envoi.TimeLimit(Flock(), 7),
+    "lanes": lambda: envoi.batch(Walk(), 3),
+    "model batch": lambda: envoi.batch(Flock(), 3),
+    "wrapped lanes": lambda: envoi.TimeLimit(envoi.batch(Walk(), 3), 7),
+    "wrapped batch": lambda: envoi.Validated(envoi.TimeLimit(envoi.batch(Flock(), 3), 7)),
+}
+"""The walk as environments of one lane and of three."""
+
+
 class Count(envoi.Model):
     """Counts its steps, without chance and without an end."""
 

@@ -80,7 +80,6 @@ def test_a_hyperparameter_of_configspace_is_the_feature_with_the_same_samples(th
     "theirs",
     [
         ConfigSpace.BetaFloatHyperparameter("x", 2, 5, 0, 1),
-        ConfigSpace.BetaIntegerHyperparameter("x", 2, 5, 0, 9),
         ConfigSpace.NormalIntegerHyperparameter("x", 3, 2, 0, 9),
         ConfigSpace.NormalFloatHyperparameter("x", 1, 2, 0.5, 9, log=True),
     ],

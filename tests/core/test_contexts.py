@@ -2,33 +2,22 @@
 
 import copy
 import math
-import pickle
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import Flock, Walk
+from small_models import WALKS
 from traces import exact
 
 import envoi
-from envoi import Categorical, ContextError, ContextSpace, NormalFloat, TimeLimit, UniformFloat, UniformInteger
-from envoi.batching.lane_contexts import derived
+from envoi import Categorical, ContextError, ContextSpace, NormalFloat, UniformFloat, UniformInteger
 from envoi.models import CartPole, Catch, GridWorld, Pendulum
 from envoi.models.gridworld import FREE
 
-ENVS = {
-    "model": Walk,
-    "batch model": Flock,
-    "wrapped": lambda: TimeLimit(Walk(), 9),
-    "wrapped batch model": lambda: envoi.Validated(TimeLimit(Flock(), 9)),
-    "lanes": lambda: envoi.batch(Walk(), 3),
-    "model batch": lambda: envoi.batch(Flock(), 3),
-    "wrapped batch": lambda: TimeLimit(envoi.batch(Flock(), 3), 9),
-}
-every_env = pytest.mark.parametrize("make_env", ENVS.values(), ids=ENVS)
+every_env = pytest.mark.parametrize("make_env", WALKS.values(), ids=WALKS)
 BATCHES = ("lanes", "model batch", "wrapped batch")
-every_batch = pytest.mark.parametrize("make_env", [ENVS[name] for name in BATCHES], ids=BATCHES)
+every_batch = pytest.mark.parametrize("make_env", [WALKS[name] for name in BATCHES], ids=BATCHES)
 
 
 def drifts(env):
@@ -125,88 +114,6 @@ def test_a_lane_with_its_context_does_what_a_batch_of_that_context_does(model):
         assert exact(envoi.lane_values.take(uniform.state, i)) == exact(envoi.lane_values.take(first, i))
         uniform.step(actions)
         assert exact(envoi.lane_values.take(uniform.state, i)) == exact(envoi.lane_values.take(mixed.state, i))
-
-
-class Recorded(envoi.BatchModel):
-    """A state is the context that `initial` was given: shape (n, 2)."""
-
-    observation_spec = envoi.Array((2,), "float64")
-    action_spec = envoi.Discrete(2)
-    context_space = ContextSpace([UniformFloat(name, 0, 99, default=float(at)) for at, name in enumerate("ab")])
-
-    def initial(self, rng, context, size):
-        assert all(column.shape == (size,) for column in context.values())
-        return np.array((context["a"], context["b"]), float).T
-
-    def transition(self, state, action, rng):
-        return state
-
-    def observe(self, state, rng):
-        return state.copy()
-
-    def reward(self, state, action, next_state):
-        return np.zeros(len(state))
-
-    def terminal(self, state):
-        return np.zeros(len(state), bool)
-
-
-def row(context, size):
-    CALLS.append(size)
-    return np.array((context["a"], context["b"]), float).T
-
-
-CALLS = []
-
-
-class Remembered(Recorded):
-    """The same, with a state that is computed once of contexts that lanes share."""
-
-    def initial(self, rng, context, size):
-        return derived(row, context, size)
-
-
-@pytest.mark.parametrize("make", [Recorded, Remembered])
-@given(st.data())
-def test_episodes_begin_under_the_contexts_that_were_put_last(make, data):
-    n = data.draw(st.integers(1, 4), "lanes")
-    batch = envoi.batch(make(), n, compiled=False)
-    coming = np.tile([0.0, 1.0], (n, 1))
-    begun = batch.reset(seed=0).observation
-    numbers, lanes = st.floats(0, 99), st.lists(st.integers(0, n - 1), unique=True, min_size=1)
-    for _ in range(data.draw(st.integers(1, 6), "resets")):
-        for at, name in enumerate("ab"):
-            if data.draw(st.booleans(), f"put {name}"):
-                some = data.draw(lanes, "lanes")
-                coming[some, at] = data.draw(st.lists(numbers, min_size=len(some), max_size=len(some)), "values")
-                batch.put_context({name: coming[some, at].tolist()}, some)
-            elif data.draw(st.booleans(), f"set {name}"):
-                coming[:, at] = data.draw(numbers, "value")
-                batch.context = {"a": coming[:, 0].tolist(), "b": coming[:, 1].tolist(), name: coming[0, at]}
-        mask = np.isin(range(n), data.draw(lanes, "reset"))
-        begun = np.where(mask[:, None], coming, begun)
-        assert exact(batch.reset(mask=mask).observation) == exact(begun)
-
-
-def test_what_follows_from_contexts_that_lanes_share_is_computed_once():
-    batch = envoi.batch(Remembered(), 3, compiled=False)
-    batch.reset(seed=0)
-    CALLS.clear()
-    one, two = np.array([True, False, False]), np.array([False, True, True])
-    for mask in (one, two, ~two, two, ~one):
-        batch.reset(mask=mask)
-    assert CALLS == [1, 2]
-    for again in (copy.deepcopy(batch), pickle.loads(pickle.dumps(batch))):  # which leave it out
-        again.reset(mask=one)
-    assert CALLS == [1, 2, 1, 1]
-    batch.context = {"a": 3}
-    assert batch.reset(mask=one).observation.tolist() == [[3, 1], [0, 1], [0, 1]]
-    batch.context = {"a": [3, 4, 5]}
-    CALLS.clear()
-    assert [batch.reset(mask=mask).observation[:, 0].tolist() for mask in (one, two)] == [[3, 0, 0], [3, 4, 5]]
-    assert batch.reset(mask=two).observation[:, 0].tolist() == [3, 4, 5]
-    assert CALLS == [1, 2, 2]
-    assert derived(row, {"a": 1, "b": 2}, 1).tolist() == [1, 2]  # of any other contexts
 
 
 def test_physics_follow_the_context():

@@ -418,13 +418,9 @@ def test_attributes_and_paths_to_them():
 
 
 class Room(Lamp):
-    """Features in the class, in slots, behind properties, and in the attributes of an attribute."""
+    """Features in the class, behind properties, and in the attributes of an attribute."""
 
     brightness, hue = 1.0, "red"
-
-    def __init__(self):
-        super().__init__()
-        self.bulb = Slotted()
 
     @property
     def warmth(self):
@@ -438,20 +434,12 @@ class Room(Lamp):
         return None
 
 
-class Slotted(Bulb):
-    __slots__ = ("filament",)
-
-    def __init__(self):
-        super().__init__()
-        self.filament = 1.0
-
-
 @pytest.mark.parametrize(
     ("path", "message"),
     [
         ("Hue", "Room has no such attribute; did you mean 'hue'"),
         ("warmht", "Room has no such attribute; did you mean 'warmth'"),
-        ("bulb.filamnet", "Slotted has no such attribute; did you mean 'filament'"),
+        ("bulb.wats", "Bulb has no such attribute; did you mean 'watts'"),
         ("blub.watts", "Room has no such attribute; did you mean 'bulb'"),
         ("flip", "Room has a function 'flip', and no value; there are: "),
     ],
@@ -854,22 +842,6 @@ def test_a_rewarder_that_was_set_applies_to_what_a_factory_makes():
     for _ in range(3):
         env.reset()
         assert env.step(0).reward == 7.0
-
-
-@pytest.mark.parametrize("bind", [Factory(lambda g=10.0, **others: heavier(g)), lambda env, context: None])
-def test_what_binds_single_environments_has_a_loop_over_them_for_a_batch(bind):
-    env = envoi.batch(Contextual(envoi.TimeLimit(Pendulum(), 5), [{"g": 9.0}, {"g": 11.0}], bind=bind), 3)
-    assert env.reset(seed=0).info[1]["context_id"] == 1
-    for _ in range(12):
-        step = env.step(env.sample_action())
-        if step.truncated.any():
-            env.reset(mask=step.truncated)
-
-
-def heavier(g):
-    model = Pendulum()
-    model.context = {"g": g}
-    return envoi.TimeLimit(model, 5)
 
 
 def test_a_factory_makes_core_environments():

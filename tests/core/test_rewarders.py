@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import Flock, Walk
+from small_models import WALKS, Flock, Walk
 from traces import exact, trace
 
 import envoi
@@ -23,7 +23,6 @@ from envoi import (
     SpecError,
     Sum,
     TimeLimit,
-    Validated,
 )
 from envoi.models import MODELS, CartPole, Catch, Pendulum, make
 
@@ -174,19 +173,7 @@ def test_a_model_keeps_the_reward_that_it_declared():
     assert env.reward_spec == envoi.Array((), "float64", 0, 3, "price")
 
 
-ENVS = {
-    "model": Walk,
-    "batch model": Flock,
-    "wrapped": lambda: Validated(TimeLimit(Walk(), 7)),
-    "wrapped batch model": lambda: TimeLimit(Flock(), 7),
-    "lanes": lambda: envoi.batch(Walk(), 3),
-    "model batch": lambda: envoi.batch(Flock(), 3),
-    "wrapped lanes": lambda: TimeLimit(envoi.batch(Walk(), 3), 7),
-    "wrapped batch": lambda: Validated(TimeLimit(envoi.batch(Flock(), 3), 7)),
-}
-
-
-@pytest.mark.parametrize("make_env", ENVS.values(), ids=ENVS)
+@pytest.mark.parametrize("make_env", WALKS.values(), ids=WALKS)
 def test_setting_a_rewarder_changes_the_reward_its_spec_and_its_range_and_nothing_else(make_env):
     env, plain = make_env(), make_env()
     assert env.reward_range == (-math.inf, 0)
@@ -309,7 +296,7 @@ def unrewarded(said):
     return [first, *((action, (kind, parts[:1] + parts[2:])) for action, (kind, parts) in rest)]
 
 
-@pytest.mark.parametrize("make_env", ENVS.values(), ids=ENVS)
+@pytest.mark.parametrize("make_env", WALKS.values(), ids=WALKS)
 def test_random_rewards_follow_from_the_seed_and_change_nothing_else(make_env):
     env, other, plain = make_env(), make_env(), make_env()
     env.rewarder, other.rewarder = Distance() + FunctionReward(tip), Distance() + tip

@@ -4,27 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import Flock, Walk
+from small_models import WALKS, Flock, Walk
 from traces import exact, trace
 
 import envoi
-from envoi import SpecError, TimeLimit, Validated
+from envoi import SpecError, TimeLimit
 from envoi.models import MODELS, CartPole, Catch, GridWorld, make
 from envoi.seeding import Streams, lane_seeds
 
-ENVS = {
-    "model": Walk,
-    "batch model": Flock,
-    "limited": lambda: TimeLimit(Walk(), 7),
-    "wrapped twice": lambda: Validated(TimeLimit(Flock(), 7)),
-    "lanes": lambda: envoi.batch(Walk(), 3),
-    "model batch": lambda: envoi.batch(Flock(), 3),
-    "limited batch": lambda: TimeLimit(envoi.batch(Flock(), 3), 7),
-    **{name: (lambda name=name: make(name)) for name in MODELS},
-}
-BATCHES = ("lanes", "model batch", "limited batch")
+ENVS = {**WALKS, **{name: (lambda name=name: make(name)) for name in MODELS}}
 every_env = pytest.mark.parametrize("make_env", ENVS.values(), ids=ENVS)
-every_batch = pytest.mark.parametrize("make_env", [ENVS[name] for name in BATCHES], ids=BATCHES)
 
 seeds = st.integers(0, 3) | st.integers(0, 2**31 - 1) | st.just(2**64)
 

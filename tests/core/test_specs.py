@@ -149,11 +149,6 @@ def test_an_error_names_the_element_that_is_out_of_bounds(spec, at):
             GraphValue(np.array([0, 1]), np.array([0]), np.array([[0, 2]])),
             r"observation\.edge_links\[0\]\[1\]: 2 is above its upper bound 1",
         ),
-        (
-            Graph(Array((2,), "float32", 0, 1)),
-            GraphValue(np.float32([[0, 0], [0, 7]]), None, None),
-            r"observation\.nodes\[1\]\[1\]: 7.0 is above its upper bound 1.0",
-        ),
         (MultiBinary((2, 1)), np.int8([[0], [2]]), r"observation\[1\]\[0\]: 2 is above its upper bound 1"),
     ],
 )
