@@ -141,14 +141,6 @@ def test_each_lane_has_its_context(make):
     play(one, other, 5, 2)
 
 
-def test_settings_of_a_model_are_followed():
-    one, other = pair(Pole)
-    for batch in (one, other):
-        for env in batch.envs:
-            env.force = 4.0
-    play(one, other, 30, 2)
-
-
 AROUND = {"alone": lambda env: env, "limited": lambda env: envoi.TimeLimit(env, 7)}
 every_wrapper = pytest.mark.parametrize("around", AROUND.values(), ids=AROUND)
 

@@ -159,16 +159,6 @@ def test_lanes_that_do_not_act_may_get_any_action():
         assert step.observation["action"].tolist() == [[0, 2], [0, 1]]
 
 
-def test_a_lane_that_a_wrapper_ends_has_ended():
-    first_lane = envoi.FunctionTermination(lambda state, action, next_state: np.arange(2) == 0)
-    env = envoi.Terminated(envoi.batch(envoi.models.CartPole(), 2), first_lane)
-    env.reset(seed=0)
-    assert env.step(np.array([0, 1])).terminated.tolist() == [True, False]
-    with pytest.raises(envoi.EpisodeError, match=r"lanes \[0\]"):
-        env.step(np.array([0, 1]))
-    env.step(np.array([0, 1]), restart=np.array([True, False]))
-
-
 def test_agents_that_are_lanes_share_a_context():
     contexts = {"short": {"rounds": 3}, "long": {"rounds": 5}}
     with pytest.raises(envoi.ContextError, match="share its context; apply Contextual to the MultiEnv"):
