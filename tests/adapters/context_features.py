@@ -51,9 +51,11 @@ def imported(name, context=None, **arguments):
 def each_feature_changes_the_trajectory(env, another, actions, prepare=None):
     """Each feature, with `another(feature)` in force, changes what happens, and the default then changes it back.
 
-    `another` returns a value, or a pair of a context beside which the feature has an effect, and a value.
+    The default gives the source's own trajectory. `another` returns a value, or a pair of a context beside which the
+    feature has an effect, and a value.
     """
     before = trajectory(env, actions, prepare=prepare)
+    assert prepare is not None or before == alone(env.unwrapped.spec.id, actions)
     for feature in env.context:
         change = another(feature)
         beside, value = change if isinstance(change, tuple) else ({}, change)

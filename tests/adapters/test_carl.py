@@ -16,18 +16,15 @@ os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 pytest.importorskip("ConfigSpace")
 with warnings.catch_warnings(record=True):  # of the environments for which something is not installed
     carl = pytest.importorskip("carl.envs", reason="make installs it, without the gymnasium that it asks for")
-    from carl.context import selection
     from carl.context.context_space import ContextSpace as CarlSpace
     from carl.context.context_space import UniformFloatContextFeature as CarlFloat
-    from carl.envs.dmc.carl_dmcontrol import CARLDmcEnv
 
 from gymnasium.envs.box2d import bipedal_walker, lunar_lander
 
-import envoi
 from envoi import ContextSpace, Contextual, SpecError
 from envoi.adapters import from_env, load
 from envoi.adapters.gymnasium import ToGymnasium
-from envoi.context import CustomSelector, RoundRobinSelector, Sampled, StaticSelector
+from envoi.context import Sampled
 
 # What CARL's features without bounds are to numpy, and what its spaces and contexts are to gymnasium.
 pytestmark = [
@@ -46,104 +43,12 @@ def globals_of_box2d():
         names.update(values)
 
 
-# Its environments are gymnasium environments, and come through as they are.
-
-
-def seeded(kind):
-    """One of CARL's environments of dm_control, whose physics no seed reaches."""
-
-    class Seeded(kind):
-        def _update_context(self):
-            super()._update_context()
-            self.env.env.task._random.seed(7)
-
-    return Seeded
+# Its environments are gymnasium environments.
 
 
 def full(kind, *contexts):
     """CARL shows contexts of the set as they were given, so only full ones have all that its space says."""
     return {f"context {i}": {**kind.get_default_context(), **context} for i, context in enumerate(contexts)}
-
-
-VARIED = {
-    "CARLCartPole": ({"gravity": 3.7}, {"length": 1.0, "tau": 0.01}, {"initial_state_upper": 0.2}),
-    "CARLPendulum": ({"m": 2.0}, {"l": 0.5, "g": 3.7}, {"initial_angle_max": 0.1}),
-    "CARLAcrobot": ({"LINK_MASS_1": 2.0}, {"LINK_LENGTH_1": 2.0}, {"torque_noise_max": 0.5}),
-    "CARLMountainCar": ({"force": 0.002}, {"gravity": 0.001, "max_speed": 0.05}, {"min_position_start": -0.7}),
-    "CARLMountainCarContinuous": ({"power": 0.003}, {"max_speed": 0.05}, {"max_position_start": -0.3}),
-    "CARLLunarLander": ({"MAIN_ENGINE_POWER": 20.0}, {"LEG_AWAY": 30.0, "SCALE": 25.0}, {}),
-    "CARLBipedalWalker": ({"MOTORS_TORQUE": 40.0}, {"GRAVITY_Y": -5.0, "FRICTION": 1.0}, {"LEG_H": 1.5}),
-    "CARLVehicleRacing": ({"VEHICLE_ID": 0}, {"VEHICLE_ID": 9}),
-    "CARLDmcFingerEnv": ({"actuator_strength": 0.5}, {"limb_length_0": 0.18}),
-    "CARLDmcFishEnv": ({"viscosity": 0.1}, {"actuator_strength": 2.0}),
-    "CARLDmcWalkerEnv": ({"gravity": 5.0}, {"geom_density": 2.0}),
-}
-"""By environment, in what contexts differ. CARL's quadruped calls a function that numpy has no more."""
-
-STEPS = {"CARLVehicleRacing": 5}
-
-
-def made(name, **options):
-    kind = getattr(carl, name)
-    contexts = full(kind, *VARIED[name])
-    if issubclass(kind, CARLDmcEnv):
-        return seeded(kind)(contexts=contexts, **options)
-    if name == "CARLLunarLander":  # CARL makes a version that gymnasium has no more
-        options["env"] = gymnasium.make("LunarLander-v3")
-    if name == "CARLVehicleRacing":
-        options["env"] = gymnasium.make("CustomCarRacing-v2", verbose=False)
-    return kind(contexts=contexts, **options)
-
-
-def declared(space, value):
-    """An observation as its space declares it: dicts in its order, and for lists, which CARL gives, a vector."""
-    context = value["context"]
-    if isinstance(context, list):
-        context = np.array(context, space["context"].dtype)
-    elif isinstance(context, dict):
-        context = {name: context[name] for name in space["context"] if name in context}
-    return {"context": context, "obs": value["obs"]}
-
-
-def played(env, actions, space, episodes, seed=3):
-    """All that an environment says, by gymnasium's methods or by the core's."""
-    said = []
-    for episode in range(episodes):
-        observation, info = env.reset(seed=seed + episode)
-        said.append((exact(declared(space, observation)), exact(info)))
-        for action in actions:
-            observation, reward, terminated, truncated, *more, info = env.step(action)
-            # The core has a place of its own for the discount that CARL's environments of dm_control say in the info.
-            discount = more[0] if more else info.get("discount", 0.0 if terminated else 1.0)
-            info = {name: value for name, value in info.items() if name != "discount"}
-            step = (declared(space, observation), reward, bool(terminated), bool(truncated), float(discount), info)
-            said.append(exact(step))
-            if terminated or truncated:
-                break
-    return said
-
-
-def mismatches(name, as_dict):
-    """How many steps and resets of how many are not those of the environment alone."""
-    alone = made(name, obs_context_as_dict=as_dict)
-    space, episodes = alone.observation_space, len(VARIED[name]) + 1
-    alone.action_space.seed(5)
-    actions = [alone.action_space.sample() for _ in range(STEPS.get(name, 60))]
-    expected = played(alone, actions, space, episodes)
-    forms = (from_env, lambda env: ToGymnasium(from_env(env)))
-    wrong = 0
-    for form in forms:
-        said = played(form(made(name, obs_context_as_dict=as_dict)), actions, space, episodes)
-        wrong += abs(len(said) - len(expected)) + sum(a != b for a, b in zip(said, expected, strict=False))
-    return wrong, len(expected) * len(forms), episodes * len(forms)
-
-
-@pytest.mark.parametrize("as_dict", [True, False])
-@pytest.mark.parametrize("name", VARIED)
-def test_its_environments_play_as_alone(name, as_dict):
-    wrong, values, episodes = mismatches(name, as_dict)
-    assert wrong == 0
-    assert values > 5 * episodes
 
 
 def test_a_context_that_is_not_as_its_space_says_comes_as_it_is_and_validation_says_so():
@@ -323,56 +228,6 @@ def test_samples_of_its_spaces_and_its_sampler_are_contexts():
         assert env.context == theirs.context
         assert env.context_id == theirs.context_id  # numbers here, as the sampler has them
     assert ContextSpace(sampler).features == ContextSpace(features).features
-
-
-CONTEXTS = {
-    f"context {i}": {**load("gymnasium:CartPole-v1").context_space.defaults, "length": length}
-    for i, length in enumerate((0.7, 0.8, 0.9))
-}
-
-
-def second_then_first(selector):
-    number = 1 if selector.n_calls == 0 else 0
-    return selector.contexts[selector.contexts_keys[number]], number
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("RoundRobinSelector", {}),
-        ("StaticSelector", {}),
-        ("CustomSelector", {"selector_function": second_then_first}),
-    ],
-)
-def test_selectors_of_its_names_choose_the_same_contexts(name, arguments):
-    ours = {
-        "RoundRobinSelector": RoundRobinSelector,
-        "StaticSelector": StaticSelector,
-        "CustomSelector": CustomSelector,
-    }
-    theirs = carl.CARLCartPole(
-        contexts=CONTEXTS,
-        context_selector=getattr(selection, name),
-        context_selector_kwargs=dict(arguments),
-    )
-    env = cartpole(CONTEXTS, context_selector=ours[name], context_selector_kwargs=arguments)
-    for _ in range(7):
-        _, info = theirs.reset()
-        assert env.reset().info["context_id"] == list(CONTEXTS)[info["context_id"]]
-        assert env.context == theirs.context
-
-
-def test_its_newer_layouts():
-    for as_dict in (True, False):
-        theirs = carl.CARLCartPole(contexts=CONTEXTS, obs_context_features=["length"], obs_context_as_dict=as_dict)
-        env = cartpole(CONTEXTS, obs_context_features=["length"], obs_context_as_dict=as_dict)
-        observation, expected = env.reset().observation, theirs.reset()[0]
-        assert list(observation) == list(expected) == ["obs", "context"]
-        if as_dict:
-            assert {name: float(value) for name, value in observation["context"].items()} == expected["context"]
-        else:
-            assert observation["context"].tolist() == expected["context"]
-        envoi.validate(env.observation_spec, observation)
 
 
 # Where envoi differs on purpose.

@@ -11,7 +11,7 @@ import dm_env
 import gymnasium
 import numpy as np
 import pytest
-from context_features import actions_of, alone, trajectory
+from context_features import actions_of, alone, imported, trajectory
 from traces import exact
 
 from envoi import ContextError, ContextSpace, Contextual, UniformFloat, validate
@@ -251,6 +251,12 @@ CONTEXTS = {
     "MountainCar-v0": {"force": 0.002, "min_position_start": -0.7},
     "MountainCarContinuous-v0": {"power": 0.003, "max_position_start": -0.3},
 }
+REBUILT = {
+    "Hopper-v5": {"mass_torso": 1.0, "gravity": -5.0},
+    "LunarLander-v3": {"FPS": 60},
+    "BipedalWalker-v3": {"FPS": 60},
+}
+"""Of these, gymnasium makes a copy anew, in no episode."""
 
 
 @pytest.mark.parametrize("twin", COPIES.values(), ids=COPIES)
@@ -274,12 +280,25 @@ def test_a_copy_continues_in_the_context_and_has_one_of_its_own(name, twin):
     assert trajectory(env, actions) == in_context != alone(name, actions)
 
 
-@pytest.mark.parametrize("name", CONTEXTS)
+@pytest.mark.parametrize("twin", [copy.deepcopy, COPIES["pickle"]], ids=["copy", "pickle"])
+@pytest.mark.parametrize("name", REBUILT)
+def test_a_copy_that_is_made_anew_has_the_context(name, twin):
+    env, actions = imported(name, REBUILT[name]), actions_of(name, 15)
+    before = twin(env)
+    expected = trajectory(env, actions)
+    other = twin(env)
+    assert trajectory(before, actions) == trajectory(other, actions) == expected
+    other.context = {}
+    assert trajectory(other, actions) == alone(name, actions)
+    assert trajectory(env, actions) == expected
+
+
+@pytest.mark.parametrize("name", [*CONTEXTS, "Hopper-v5"])
 def test_a_snapshot_holds_what_is_in_force_and_what_is_to_come(name):
-    env, actions = load(f"gymnasium:{name}"), actions_of(name, 10)
+    env, actions, context = load(f"gymnasium:{name}"), actions_of(name, 10), {**CONTEXTS, **REBUILT}[name]
     plain = trajectory(load(f"gymnasium:{name}"), actions)
     before = env.snapshot()
-    env.context = CONTEXTS[name]
+    env.context = context
     in_context = trajectory(env, actions)
     env.reset(seed=0)
     env.context = {}
@@ -291,7 +310,7 @@ def test_a_snapshot_holds_what_is_in_force_and_what_is_to_come(name):
         assert [exact(each.step(action)) for action in actions] == after
         assert each.context == each.context_space.defaults
         assert trajectory(each, actions) == plain
-    env.context = CONTEXTS[name]
+    env.context = context
     assert trajectory(env, actions) == in_context
     env.restore(before)
     assert env.context == env.context_space.defaults

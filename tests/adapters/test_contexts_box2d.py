@@ -1,10 +1,8 @@
 """Every context feature of gymnasium's Box2D environments changes what happens, and only in its own environment."""
 
 import itertools
-import pickle
 import sys
 import threading
-from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -154,22 +152,6 @@ def test_the_modules_of_gymnasium_stay_as_they_are():
     for name in ("LunarLander-v3", "BipedalWalker-v3", "CarRacing-v3"):
         imported(name, {"FPS": 60}).reset(seed=0)
         assert [dict(vars(one)) for one in (*modules, *kinds)] == before
-
-
-@pytest.mark.parametrize("name", ["LunarLander-v3", "BipedalWalker-v3"])
-@pytest.mark.parametrize("copy", [deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
-def test_a_copy_has_the_context_and_leaves_the_original_alone(name, copy):
-    actions = _actions(name)
-    expected = trajectory(imported(name, {"FPS": 60}), actions)
-    env = imported(name, {"FPS": 60})
-    assert trajectory(copy(env), actions) == expected
-    env.reset()
-    twin = copy(env)
-    assert twin.unwrapped is not env.unwrapped
-    assert trajectory(twin, actions) == expected
-    twin.context = {}
-    assert trajectory(twin, actions) == alone(name, actions)
-    assert trajectory(env, actions) == expected
 
 
 @pytest.mark.parametrize("name", ["LunarLander-v3", "BipedalWalker-v3"])

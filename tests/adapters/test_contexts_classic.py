@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
-from context_features import actions_of, alone, each_feature_changes_the_trajectory, imported, trajectory
+from context_features import actions_of, each_feature_changes_the_trajectory, imported, trajectory
 from depth import examples
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,13 +45,6 @@ def test_each_feature_changes_the_trajectory_and_is_forgotten_after_it(name):
     env = imported(name)
     assert env.context.keys() == CHANGES[name].keys()
     each_feature_changes_the_trajectory(env, CHANGES[name].__getitem__, actions_of(name, STEPS))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_default_context_gives_the_sources_trajectory(name):
-    actions = actions_of(name, STEPS)
-    for env in (imported(name), imported(name, imported(name).context)):
-        assert trajectory(env, actions) == alone(name, actions)
 
 
 def test_a_context_is_what_writing_the_attributes_by_hand_does():

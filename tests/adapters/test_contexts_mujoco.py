@@ -1,11 +1,8 @@
 """Every context feature of gymnasium's MuJoCo tasks changes what happens; its default changes nothing."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
-from context_features import actions_of, alone, each_feature_changes_the_trajectory, imported, trajectory
+from context_features import actions_of, each_feature_changes_the_trajectory
 
 from envoi.adapters import load
 
@@ -34,13 +31,12 @@ REACHING = [-1.32, 1.083, 1.621, -1.877, 1.109, -0.45, -0.169]
 
 
 def _touching(native):
-    if "Pusher" in type(native).__name__:
-        position, still = native.data.qpos.copy(), np.zeros_like(native.data.qvel)
-        position[:7] = REACHING
-        native.set_state(position, still)
-        way = native.get_body_com("tips_arm") - native.get_body_com("object")
-        position[7:9] += way[:2] + np.array([0.05, 0.03])
-        native.set_state(position, still)
+    position, still = native.data.qpos.copy(), np.zeros_like(native.data.qvel)
+    position[:7] = REACHING
+    native.set_state(position, still)
+    way = native.get_body_com("tips_arm") - native.get_body_com("object")
+    position[7:9] += way[:2] + np.array([0.05, 0.03])
+    native.set_state(position, still)
 
 
 @pytest.fixture(autouse=True)
@@ -59,19 +55,8 @@ def test_each_feature_changes_the_trajectory_and_is_forgotten_after_it(name):
     def another(feature):
         return VALUES.get(feature, defaults[feature] * (0.5 if feature == "timestep" else 1.5))
 
-    each_feature_changes_the_trajectory(env, another, actions_of(name, STEPS), _touching)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_default_context_gives_the_sources_trajectory(name):
-    actions = actions_of(name, STEPS)
-    plain = alone(name, actions)
-    env = imported(name)
-    assert trajectory(env, actions) == plain
-    env.context = {"timestep": env.context["timestep"] / 2}
-    env.reset()
-    env.context = {}
-    assert trajectory(env, actions) == plain
+    touching = _touching if task == "Pusher" else None
+    each_feature_changes_the_trajectory(env, another, actions_of(name, STEPS), touching)
 
 
 def test_defaults_are_gymnasiums():
@@ -105,38 +90,3 @@ def test_what_the_features_mean_for_the_model():
     np.testing.assert_allclose(model.body_inertia[foot], 2 * plain["body_inertia"][foot])
     # Derived by MuJoCo: the whole weighs more by what the foot does.
     np.testing.assert_allclose(model.body_subtreemass[0], arms[0] + mass)
-
-
-def test_two_environments_of_one_task_keep_their_contexts_apart():
-    actions = actions_of("Hopper-v5", STEPS)
-    light, heavy = imported("Hopper-v5", {"mass_torso": 1.0}), imported("Hopper-v5", {"mass_torso": 9.0})
-    apart = trajectory(light, actions), trajectory(heavy, actions)
-    assert (trajectory(light, actions), trajectory(heavy, actions)) == apart
-    assert trajectory(load("gymnasium:Hopper-v5"), actions) == alone("Hopper-v5", actions)
-
-
-@pytest.mark.parametrize("twin", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
-def test_a_copy_has_the_context_though_gymnasium_makes_a_new_model(twin):
-    actions = actions_of("Hopper-v5", STEPS)
-    env = imported("Hopper-v5", {"mass_torso": 1.0})
-    expected = trajectory(env, actions)
-    other = twin(env)
-    assert other.unwrapped.model.body("torso").mass == 1.0
-    assert trajectory(other, actions) == expected
-    other.context = {}
-    assert trajectory(other, actions) == alone("Hopper-v5", actions)
-    assert trajectory(env, actions) == expected
-
-
-def test_a_snapshot_holds_the_context_in_force():
-    env = imported("Hopper-v5", {"mass_torso": 1.0, "gravity": -5.0})
-    actions = actions_of("Hopper-v5", STEPS)
-    env.reset(seed=0)
-    env.step(actions[0])
-    held = env.snapshot()
-    after = [env.step(action).observation.tolist() for action in actions]
-    env.context = {}
-    env.reset(seed=1)
-    env.restore(held)
-    assert [env.step(action).observation.tolist() for action in actions] == after
-    assert env.context["mass_torso"] == 1.0

@@ -54,7 +54,7 @@ def trace(env, seed, episodes=3, action=None, limit=30):
 
 discounts = st.sampled_from([None, 0.0, 0.5, 0.99, 1.0, np.float32(0.5), np.array([1.0, 0.5]), np.array([0.0, 1.0])])
 rewards = st.sampled_from([0.0, 1, -2.5, 16777217.0, 2**40, np.int64(2**40), np.float32(0.1), np.array(3.5)])
-values = st.sampled_from([1, 1.9, True, 7, "a", None, {"b": (1, [2])}, np.arange(3), np.float32(2), b"x"])
+values = st.sampled_from([1, 1.9, True, 7, "a", None, {"b": (1, [2])}, {1: 2}, 2**70, np.arange(3), b"x"])
 infos = st.dictionaries(st.sampled_from(["a", "TimeLimit.truncated", 3, ("t", 1), None]), values, max_size=3)
 lines = st.builds(Line, rewards, st.booleans(), st.booleans(), discounts, infos)
 
@@ -87,15 +87,6 @@ def test_a_default_discount_is_not_mentioned_in_gymnasiums_info_and_any_other_is
         form = to_gymnasium(Scripted(Line(terminated=bool(ended), discount=discount)))
         form.reset(seed=0)
         assert form.step(5)[4] == said
-
-
-def test_array_and_nested_discounts_keep_their_spec_through_a_wrapper():
-    spec = {"a": Array((2,), "float64", 0, 1), "b": Array((), "float64", 0, 1)}
-    discount = {"a": np.array([0.5, 0.0]), "b": 1.0}
-    env = through(Scripted(Line(discount=discount), discount_spec=spec))
-    assert envoi.spec_equal(env.discount_spec, spec)
-    env.reset(seed=0)
-    exactly(env.step(5).discount, discount)
 
 
 def test_a_third_party_discount_that_is_not_a_number_stays_in_info():
@@ -186,17 +177,6 @@ def test_a_form_says_the_seed_that_its_native_environment_was_reset_with():
 # Spaces of a form.
 
 
-@pytest.mark.parametrize("name", ["catch", "cartpole", "pendulum", "gridworld"])
-def test_third_party_wrapper_keeps_specs_traces_and_state_of_the_bundled_models(name):
-    core, back = load(f"envoi:{name}"), through(load(f"envoi:{name}"))
-    assert envoi.spec_equal(back.observation_spec, core.observation_spec)
-    assert envoi.spec_equal(back.action_spec, core.action_spec)
-    for one, other in zip(trace(back, 5), trace(core, 5), strict=True):
-        np.testing.assert_equal(one, other)
-    np.testing.assert_equal(back.state, core.state)
-    np.testing.assert_equal(back.observation, core.observation)
-
-
 # Lifecycle.
 
 
@@ -205,12 +185,6 @@ def test_state_and_observation_before_the_reset_are_errors():
     for look in ("state", "observation"):
         with pytest.raises(EpisodeError, match="reset"):
             getattr(env, look)
-
-
-def test_the_last_observation_is_kept():
-    env = from_gymnasium(Source(Line(), Line()))
-    assert env.reset().observation is env.observation
-    assert env.step(5).observation is env.observation
 
 
 def test_validation_names_the_leaf_the_step_and_the_episode():
@@ -236,13 +210,6 @@ def test_validation_names_the_leaf_the_step_and_the_episode():
     checked.step(0)
     with pytest.raises(SpecError, match=r"observation\[0\].*step 2 of episode 1"):
         checked.step(0)
-
-
-@pytest.mark.parametrize("name", REAL)
-def test_real_environments_keep_to_their_specs(name):
-    env = from_gymnasium(to_gymnasium(load(f"gymnasium:{name}"), validate=True))
-    checked = envoi.Validated(env)
-    assert len(trace(checked, 3)) > 3
 
 
 # Copies.
@@ -357,18 +324,6 @@ def test_what_two_wrappers_share_stays_shared_after_a_restore():
     env.step(6)
     assert env.source.notes is env.unwrapped.actions
     assert env.source.notes == [5, 6]
-
-
-def test_a_snapshot_of_our_own_form_in_a_wrapper_keeps_its_core_the_same_object():
-    core = load("envoi:gridworld")
-    env = through(core)
-    env.reset(seed=1)
-    token = env.snapshot()
-    first = [env.step(a) for a in (0, 1, 2)]
-    env.restore(token)
-    assert env.unwrapped.core is core
-    np.testing.assert_equal([env.step(a) for a in (0, 1, 2)], first)
-    np.testing.assert_equal(core.state, env.state)
 
 
 def test_a_snapshot_of_another_kind_of_source_is_refused():

@@ -559,25 +559,6 @@ def test_every_entry_is_an_array_with_a_mask_and_an_element_a_lane(given_infos):
                 assert np.asarray(value).dtype == info[key].dtype
 
 
-def test_one_type_in_all_lanes_makes_a_typed_array_and_two_do_not():
-    env = to_gymnasium_vector(
-        plays(
-            [Line(info={"i": 1, "f": 1, "b": True, "big": 2**70, "d": {"x": 1}, "k": {1: 2}, "a": np.zeros(2)})],
-            [Line(info={"i": 2, "f": 1.9, "b": 7, "big": 1, "d": {"x": 2, "y": "s"}, "k": {1: 2}, "a": np.ones(2)})],
-        )
-    )
-    env.reset()
-    info = env.step(np.array([5, 5]))[4]
-    exactly(info["i"], np.array([1, 2]))
-    exactly(info["a"], np.array([[0.0, 0.0], [1.0, 1.0]]))
-    assert [type(x) for x in info["f"]] == [int, float]
-    assert [type(x) for x in info["b"]] == [bool, int]
-    assert list(info["big"]) == [2**70, 1]
-    exactly(info["d"]["x"], np.array([1, 2]))
-    assert info["d"]["_y"].tolist() == [False, True]
-    assert list(info["k"]) == [{1: 2}, {1: 2}]  # gymnasium's wrappers could not read a nested one
-
-
 def test_columns_pass_as_they_are():
     class Timed(CartPole):
         def info(self, state):
@@ -927,19 +908,6 @@ def test_a_source_in_other_processes_has_no_snapshots():
     core.close()
 
 
-def test_states_and_observations_are_there_after_the_reset():
-    for core in (from_gymnasium_vector(Passing(Real(2, NEXT))), from_gymnasium_vector(Real(2, NEXT))):
-        for look in ("state", "observation"):
-            with pytest.raises(EpisodeError, match="reset"):
-                getattr(core, look)
-        first = core.reset(seed=1)
-        np.testing.assert_equal(core.observation, first.observation)
-        assert len(core.state) == 2
-        assert core.unwrapped is core.source.unwrapped
-        assert str(core.source) in repr(core)
-    assert "TimeLimit" in str(to_gymnasium_vector(envoi.TimeLimit(CartPole(), 3)))
-
-
 # Rewards.
 
 
@@ -994,9 +962,6 @@ def acted(env, n, seed=0, steps=60):
     return [env.reset(seed=seed), *(env.step(np.array(row)) for row in actions)]
 
 
-REAL = ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", TAXI, "MiniGrid-Empty-5x5-v0"]
-
-
 def made(name):
     if name.startswith("MiniGrid"):
         import minigrid  # noqa: F401
@@ -1004,22 +969,6 @@ def made(name):
 
         return ImgObsWrapper(gymnasium.make(name, max_episode_steps=9))
     return gymnasium.make(name, max_episode_steps=9)
-
-
-@pytest.mark.parametrize("name", REAL)
-@pytest.mark.parametrize("mode", [NEXT, SAME])
-def test_a_loop_of_real_environments_lives_as_it_does_alone(name, mode):
-    def source():
-        return SyncVectorEnv([lambda: made(name)] * 3, autoreset_mode=mode)
-
-    expected = acted(source(), 3)
-    assert sum((said[2] | said[3]).sum() for said in expected[1:]) > 3
-    for core in (from_gymnasium_vector(source()), from_gymnasium_vector(Passing(source()))):
-        found = acted(ToGymnasiumVector(core, mode), 3)
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_equal(one[:-1], other[:-1])
-            if name != "FrozenLake-v1":  # see below
-                same_arrays(one[-1], other[-1])
 
 
 def test_a_number_that_gymnasiums_own_loop_cuts_off_is_whole():

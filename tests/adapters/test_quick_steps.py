@@ -1,7 +1,6 @@
 """The common step between dm_env and gymnasium is taken on a short way; it must not differ from the long one."""
 
 import copy
-import ctypes
 import gc
 import pickle
 import weakref
@@ -13,19 +12,16 @@ import pytest
 from depth import examples
 from dm_env import StepType, TimeStep, specs
 from dm_sources import Wrapping
-from foreign_memory import over
 from hypothesis import given
 from hypothesis import strategies as st
 from traces import exact
 
-from envoi import Array, Change, EpisodeError, FunctionReward, Lifted, Step, explain
+from envoi import Change, EpisodeError, FunctionReward, Lifted, Step, explain
 from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
-from envoi.adapters.shared.arrival import arrival, incoming, is_held
 from envoi.adapters.shared.introspection import layers
 from envoi.protocol.env import full_step
 from envoi.protocol.episode import RUNNING
-from envoi.protocol.fast_steps import Part, assemble
 
 FIRST, MID, LAST = StepType
 BOX = gymnasium.spaces.Box(-9, 9, (4,), np.float32)
@@ -389,60 +385,7 @@ def test_choices_beyond_those_looked_up_arrive_in_their_dtype():
     assert exact(form.core.source.actions) == exact([np.int32(3), np.int32(999), np.int32(500)])
 
 
-SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
-DTYPES = st.sampled_from(["bool", "int8", "float32", "int64"])
-
-
-@given(shape=SHAPES, dtype=DTYPES, axes=st.integers(0, 12), part=st.booleans())
-def test_views_of_any_number_of_axes_are_copied_and_new_arrays_are_not(shape, dtype, axes, part):
-    spec = Array(shape, dtype)
-    lines, names = arrival(spec, "auto", incoming(spec))
-    lines = f"observation, _ = $source()\n{lines}\nreturn observation"
-
-    def taken(source):
-        return assemble([Part("an observation", outward=lines, names={**names, "source": source})])(None)
-
-    kept = np.zeros((2, *shape), dtype)
-    view = kept[0] if part else kept
-    assert not np.shares_memory(taken(lambda: (view.reshape((1,) * axes + view.shape), None)), kept)
-    made = []
-
-    def new():
-        array = np.zeros(shape, dtype)
-        made.append(array.ctypes.data)
-        return array, None
-
-    assert [taken(new).ctypes.data] == made
-
-
-def test_what_something_else_holds_is_held():
-    alone, pair, values = np.zeros(2), (np.zeros(2), {}), {"a": np.zeros(2)}
-    array, info = pair
-    one, view, base = values["a"], np.zeros(4)[1:], np.zeros(4)
-    part, memory = base[1:], over((ctypes.c_float * 4)())
-    assert [is_held(alone), is_held(array, 2), is_held(info, 2), is_held(one, 2), is_held(view)] == [False] * 5
-    assert [is_held(array), is_held(info), is_held(one), is_held(part), is_held(memory)] == [True] * 5
-
-
 # Looking at a source.
-
-
-def test_the_layers_of_a_source_are_found_without_its_dict_be_they_in_attributes_or_slots():
-    class Shy(Dm):
-        @property
-        def __dict__(self):
-            raise AssertionError("it was asked for")
-
-    class Slotted(dm_env.Environment):
-        __slots__ = ("_env",)
-        reset = step = observation_spec = action_spec = None
-
-    bare = Shy(QUIET_DM)
-    wrapped = Slotted.__new__(Slotted)
-    assert layers(wrapped, dm_env.Environment) == [wrapped]
-    wrapped._env = bare
-    bare.unrelated = Dm()
-    assert layers(wrapped, dm_env.Environment) == [wrapped, bare]
 
 
 def test_a_layer_holds_itself_what_it_wraps_and_properties_are_not_run():

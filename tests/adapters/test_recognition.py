@@ -148,14 +148,6 @@ def test_several_agents_of_rllib_are_refused_where_there_is_one_and_losses_says_
             convert(make(), target)
 
 
-def test_a_form_of_rllib_becomes_gymnasiums_with_the_spaces_of_the_core():
-    model = Walk()
-    form = to_gymnasium(RLlibEnv(model))
-    assert type(form).__name__ == "ToGymnasium"
-    assert form.core is model
-    assert form.observation_space != RLlibEnv(model).observation_space
-
-
 def test_an_environment_of_two_frameworks_is_each_ones_own():
     env = Both()
     assert convert(env, "gymnasium") is env

@@ -30,7 +30,7 @@ def test_values_in_a_name_are_python_literals_or_else_strings():
     seen = {}
     module = importlib.import_module("scripted")
     module.note = lambda **arguments: seen.update(arguments) or Ends()
-    load("python:scripted:note?a=1&b=0.5&c=True&d=None&e=8x8&f=[1,2]&g='q'&h=a=b&i=")
+    load("python:scripted:note?a=1&b=0.5&c=True&d=None&e=8x8&f=[1,2]&g='q'&h=a=b&i=&j=false&k=NULL")
     del module.note
     assert seen == {
         "a": 1,
@@ -42,6 +42,8 @@ def test_values_in_a_name_are_python_literals_or_else_strings():
         "g": "q",
         "h": "a=b",
         "i": "",
+        "j": False,
+        "k": None,
     }
 
 
@@ -198,12 +200,6 @@ def test_a_name_and_a_class_are_distinguished_from_an_environment():
         envoi.TimeLimit(gymnasium.make("CartPole-v1"), 5)
     with pytest.raises(SpecError, match="expected a core environment"):
         envoi.batch(gymnasium.make("CartPole-v1"), 5)
-
-
-@pytest.mark.parametrize("word", ["false", "False", "0"])
-def test_arguments_of_a_name_are_read_as_they_are_meant(word):
-    env = load(f"gymnasium:FrozenLake-v1?is_slippery={word}")
-    assert not env.unwrapped.spec.kwargs["is_slippery"]
 
 
 def test_convert_is_the_frameworks_own_function():

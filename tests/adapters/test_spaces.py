@@ -14,7 +14,6 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scripted import Shaped
 from traces import exact
 
 import envoi
@@ -47,7 +46,6 @@ from envoi.adapters import (
 from envoi.adapters.gymnasium import from_space, to_space
 from envoi.adapters.gymnasium.specs import decoder, encoder
 from envoi.adapters.gymnasium_vector.specs import batched_space
-from envoi.adapters.rllib.codec import Codec
 from envoi.adapters.shared.arrival import incoming
 from envoi.tree import leaves
 
@@ -380,11 +378,6 @@ def test_a_kind_of_space_that_only_its_author_knows_comes_back_as_it_was():
     assert len(set(drawn)) > 1
 
 
-def test_no_other_framework_takes_a_space_that_only_its_author_knows():
-    with pytest.raises(LossyConversion, match=r"observation\['own'\]: rllib cannot express its type"):
-        Codec(Shaped({"own": from_space(Own())}, Discrete(2)))
-
-
 def test_a_stacked_sequence_of_what_no_array_holds_is_refused_by_its_path():
     with pytest.raises(LossyConversion) as caught:
         from_space(spaces.Dict({"a": spaces.Sequence(spaces.Text(3), stack=True)}), "observation_space")
@@ -481,13 +474,6 @@ def test_the_random_state_of_a_sources_spaces_is_carried_over(space, seed, befor
     assert [drawn(other) for other in one] == [expected] * 4
     assert [drawn(other) for other in seen] == [seen_expected] * 2
     assert all(from_space(other) is not None and other is not source.action_space for other in one)
-
-
-def test_a_space_that_a_wrapper_changes_keeps_its_own_generator():
-    source = Sampled(spaces.Box(-1, 1, (2,)))
-    source.action_space.seed(5)
-    form = to_gymnasium(envoi.ActionDiscretize(from_gymnasium(source), 3))
-    assert form.action_space == spaces.MultiDiscrete([3, 3])
 
 
 def test_the_random_state_of_a_vector_sources_spaces_is_carried_over():
