@@ -91,11 +91,6 @@ def test_files_import_what_they_may(folders, beyond):
     held({relative(path): [f" {found}"] for path in python_files(*folders) if (found := beyond(path))})
 
 
-def test_imports_outside_are_found():
-    assert outside(ROOT / "core" / "spec" / "arrays.py") == {"numpy"}
-    assert beyond_core(ROOT / "adapters" / "gymnasium" / "form.py") > {"gymnasium"}
-
-
 def modules_after(code):
     """The modules that a fresh interpreter holds after `code`."""
     run = subprocess.run(

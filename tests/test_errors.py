@@ -13,7 +13,6 @@ from importlib.metadata import metadata
 from pathlib import Path
 
 import cloudpickle
-import gymnasium
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,18 +105,6 @@ def test_a_lossy_conversion_keeps_its_fields_and_shows_them_in_its_message(field
     again = type(error)(str(error))
     assert str(again) == str(error)
     assert tuple(getattr(again, name) for name in FIELDS) == ("",) * 5
-
-
-def test_an_env_that_gymnasium_makes_raises_its_own_error():
-    def creator():
-        raise envoi.LossyConversion("observation", "dtype", "complex64", "TF-Agents", "split it")
-
-    gymnasium.register("LossyForTest-v0", entry_point=creator)
-    try:
-        with pytest.raises(envoi.LossyConversion, match=r"^observation: TF-Agents cannot .*split it was raised from"):
-            gymnasium.make("LossyForTest-v0")
-    finally:
-        del gymnasium.registry["LossyForTest-v0"]
 
 
 def test_every_install_hint_names_an_extra_that_exists():

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from prose import CODE, ROOT, Passage, flat, held, pages, passages, passages_of_python, python_files, relative
+from prose import CODE, ROOT, flat, held, pages, passages, passages_of_python, python_files, relative
 
 THIS = "tests/test_language.py"  # quotes what it bans
 
@@ -74,16 +74,6 @@ def test_language_is_plain():
 )
 def test_offences_are_found(code, is_offence):
     assert any(offences(passage) for passage in passages_of_python(code)) is is_offence
-
-
-def test_offences_are_found_in_pages():
-    assert offences(Passage("page", 1, "| whoever | goes on |"))
-
-
-def test_an_offence_is_named_with_its_file_and_line():
-    held({})
-    with pytest.raises(AssertionError, match=r"core/a\.py:1: 'anew'"):
-        held({"core/a.py": ["1: 'anew'"]})
 
 
 def test_the_glossary_defines_each_term_once():

@@ -207,17 +207,3 @@ def test_every_place_of_step_fields_is_listed():
                 expected.append(f"| `{path.relative_to(ROOT).as_posix()}` | {names} |")
     rows = re.findall(r"^\| `.*\.py` \|.*$", page("step_fields.md"), re.MULTILINE)
     assert rows == expected, "\n" + "\n".join(expected)
-
-
-@pytest.mark.parametrize(
-    ("code", "found"),
-    [
-        ("def f(a):\n    observation, reward, terminated, truncated, discount, info = a", ["f"]),
-        ("class A:\n    def f(self):\n        return Step(1, 2, 3, 4, 5, 6)", ["A.f"]),
-        ("def f(a):\n    return make_step((a, *b))", ["f"]),
-        ("class A:\n    def step_parts(self):\n        return (Part('x'),)", ["A.step_parts"]),
-        ("def f(a):\n    terminated, truncated = a\n    return Step(*a)", []),
-    ],
-)
-def test_places_are_found(code, found):
-    assert places(code) == found

@@ -316,20 +316,6 @@ def test_shell_completes(words, offered):
     assert offered in complete(words)
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_script_can_be_shown(shell):
-    code = f"""
-import sys
-from pathlib import Path
-import typer.completion as completion
-completion._get_shell_name = lambda: {shell!r}
-from envoi.integrations.cli import main
-main(["--show-completion"])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "_ENVOI_COMPLETE=complete_" in done.stdout, done.stderr
-
-
 COMMANDS = ("", "envs", "info", "check", "bench", "play", "render", "train", "runs", "evaluate")
 
 
