@@ -14,8 +14,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from . import tree
 from .errors import SpecError
-from .spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree
-from .spec.arrays import bounds
+from .spec import Array, Discrete, MultiDiscrete, Spec, SpecTree
+from .spec.arrays import ARRAYS, bounds
 from .spec.base import shown
 
 __all__ = ["ORDERS", "Flattening"]
@@ -36,7 +36,7 @@ class Leaf:
 
     def __post_init__(self) -> None:
         spec = self.spec
-        if not isinstance(spec, (Array, Discrete, MultiDiscrete, MultiBinary)):
+        if not isinstance(spec, ARRAYS):
             raise SpecError(f"{self.path}: expected an array of numbers to flatten, got {spec!r}; leave it out")
         self.shape, self.dtype, self.elements = spec.shape, spec.dtype, math.prod(spec.shape)
         self.low, self.high = bounds(spec)

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import tree
-from .spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree
+from .spec import Array, Spec, SpecTree
+from .spec.arrays import ARRAYS
 from .structural_equality import structure
 from .tree import AnyArray, AnyDict
-
-_ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
 
 
 def stack(spec: SpecTree, values: Sequence[Any]) -> Any:
@@ -27,7 +26,7 @@ def stack(spec: SpecTree, values: Sequence[Any]) -> Any:
         array = np.array(values)
         return array if array.dtype == spec.dtype else np.array(values, spec.dtype)
     if isinstance(spec, Spec):
-        return np.array(values, spec.dtype) if isinstance(spec, _ARRAYS) else tuple(values)
+        return np.array(values, spec.dtype) if isinstance(spec, ARRAYS) else tuple(values)
     return tree.rebuild(spec, [stack(sub, [v[key] for v in values]) for _, key, sub in tree.children(spec)])
 
 

@@ -158,6 +158,16 @@ LANES = 23
 """The number of symbolic lanes: a prime that no other axis of a model is likely to have."""
 
 
+def _moving(name: str) -> Any:
+    """Returns a method that moves elements as the one of an array of nodes does."""
+    return lambda self, *arguments, **options: self._moved(getattr(self.nodes, name)(*arguments, **options))
+
+
+def _reducing(name: str) -> Any:
+    """Returns the method that reduces one axis or several."""
+    return lambda self, axis=None, keepdims=False: self._reduced(name, axis, keepdims)
+
+
 class LaneArray(NodeArray, NDArrayOperatorsMixin):
     """An array of nodes that behaves like one of numpy; see `NodeArray`."""
 
@@ -210,49 +220,12 @@ class LaneArray(NodeArray, NDArrayOperatorsMixin):
         target, cast = np.dtype(dtype), self.recorder.cast
         return LaneArray(each(lambda node: cast(node, target), self.nodes), target, self.recorder)
 
-    def copy(self, order: str = "C") -> LaneArray:
-        return self._moved(self.nodes.copy())
-
-    def reshape(self, *shape: Any, **_: Any) -> LaneArray:
-        return self._moved(self.nodes.reshape(*shape))
-
-    def ravel(self, *_: Any) -> LaneArray:
-        return self._moved(self.nodes.ravel())
-
-    flatten = ravel
-
-    def transpose(self, *axes: Any) -> LaneArray:
-        return self._moved(self.nodes.transpose(*axes))
-
-    def squeeze(self, axis: Any = None) -> LaneArray:
-        return self._moved(self.nodes.squeeze(axis))
-
-    def swapaxes(self, one: int, other: int) -> LaneArray:
-        return self._moved(self.nodes.swapaxes(one, other))
-
-    def repeat(self, repeats: Any, axis: Any = None) -> LaneArray:
-        return self._moved(self.nodes.repeat(repeats, axis))
+    copy, reshape, ravel, flatten = map(_moving, ("copy", "reshape", "ravel", "ravel"))
+    transpose, squeeze, swapaxes, repeat = map(_moving, ("transpose", "squeeze", "swapaxes", "repeat"))
+    all, any, sum, prod, max, min = map(_reducing, ("all", "any", "sum", "prod", "max", "min"))
 
     def clip(self, low: Any = None, high: Any = None) -> Any:
         return np.clip(self, low, high)  # pyright: ignore[reportCallIssue, reportArgumentType]
-
-    def all(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._reduced("all", axis, keepdims)
-
-    def any(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._reduced("any", axis, keepdims)
-
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._reduced("sum", axis, keepdims)
-
-    def prod(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._reduced("prod", axis, keepdims)
-
-    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._reduced("max", axis, keepdims)
-
-    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._reduced("min", axis, keepdims)
 
     def _reduced(self, name: str, axis: Any, keepdims: bool) -> Any:
         if axis is None:

@@ -12,7 +12,8 @@ import numpy as np
 
 from .. import tree
 from ..errors import NotCompilable
-from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
+from ..spec import SpecTree
+from ..spec.arrays import ARRAYS, bounds_or_inf
 from .compilation import compiled_functions, is_compiling, is_on_disk, kernel_digest
 from .expressions import CONVERSIONS
 from .layout import Held, Records, Rows
@@ -60,18 +61,9 @@ def actions_of(spec: SpecTree) -> list[Action]:
     """Returns the leaves of an action spec."""
     found: list[Action] = []
     for path, leaf in tree.leaves(spec, "action"):
-        low = high = None
-        if isinstance(leaf, Discrete):
-            low, high = np.asarray(leaf.start), np.asarray(leaf.start + leaf.n - 1)
-        elif isinstance(leaf, MultiDiscrete):
-            low, high = np.broadcast_to(leaf.start, leaf.shape), leaf.last
-        elif isinstance(leaf, MultiBinary):
-            low, high = np.zeros(leaf.shape, int), np.ones(leaf.shape, int)
-        elif isinstance(leaf, Array):
-            if leaf.dtype.kind in "iu":
-                low, high = leaf.low_or_inf, leaf.high_or_inf
-        else:
+        if not isinstance(leaf, ARRAYS):
             raise NotCompilable(f"{path}: a {type(leaf).__name__} is no array of numbers")
+        low, high = bounds_or_inf(leaf) if leaf.dtype.kind in "iu" else (None, None)
         found.append(Action(path, leaf.shape, leaf.dtype, low, high))
     return found
 

@@ -11,7 +11,7 @@ import numpy as np
 from .. import tree
 from ..authoring.model import Model
 from ..errors import NotCompilable
-from ..spec import Array, Discrete, MultiBinary, MultiDiscrete
+from ..spec.arrays import ARRAYS
 from .layout import Held, Records, Rows
 from .plan import Action, Output, Plan, actions_of, all_held, check_lines, head_lines, indented, last_lines_of_all
 from .rewriting import Rewriter, jitted
@@ -72,9 +72,6 @@ def loop_text(
         "    return ended",
     ]
     return "\n".join(lines) + "\n"
-
-
-_ARRAYS = (Array, Discrete, MultiBinary, MultiDiscrete)
 
 
 class ScalarPlan(Plan):
@@ -152,16 +149,9 @@ def plan_of_model(model: Any) -> ScalarPlan:
     used = rewriter.uses_generator
     plan.uses_dynamics = names["transition"] in used or (begins and names["initial"] in used)
     plan.uses_observation = names["observe"] in used
-    if isinstance(state, tuple):
-        held_names = plan.names
-
-        def with_state() -> Any:
-            return {**held_names(), "State": type(state), "empty": np.empty}
-
-        plan.names = with_state
-    else:
-        held_plain = plan.names
-        plan.names = lambda: {**held_plain(), "empty": np.empty}
+    names_of_functions = plan.names
+    helpers = {"empty": np.empty, **({"State": type(state)} if isinstance(state, tuple) else {})}
+    plan.names = lambda: {**names_of_functions(), **helpers}
     return plan
 
 
@@ -190,11 +180,11 @@ def _example_state(model: Any) -> Any:
 def _outputs(model: Any) -> list[Output]:
     outputs: list[Output] = []
     for number, (path, leaf) in enumerate(tree.leaves(model.observation_spec, "observation")):
-        if not isinstance(leaf, _ARRAYS):
+        if not isinstance(leaf, ARRAYS):
             raise NotCompilable(f"{path}: a {type(leaf).__name__} is no array of numbers")
         outputs.append(Output(f"observation{number}", leaf.shape, leaf.dtype))
     for name, spec in (("reward", model.reward_spec), ("discount", model.discount_spec)):
-        if not isinstance(spec, _ARRAYS) or spec.shape:
+        if not isinstance(spec, ARRAYS) or spec.shape:
             raise NotCompilable(f"{type(model).__name__}.{name}_spec: expected one number a step, got {spec}")
         if name == "reward" or type(model).discount is not Model.discount:
             outputs.append(Output(name, (), spec.dtype))
@@ -249,13 +239,12 @@ def _sections(
         end.append(f"truncated = bool({names['truncated']}(own, q))")
     if "discount" in names:
         end.append(f"discount[i] = {names['discount']}(own, q)")
-    sections = Sections(
+    return Sections(
         [*own, *_fresh_names(act, "q", "p")],
         [*own, *_fresh_names(begin, "q", "p")],
         ["if not hold[i]:", *(f"    {line}" for line in [*own, *observe])],
         end,
     )
-    return sections
 
 
 def _fresh_names(lines: list[str], old: str, new: str) -> list[str]:

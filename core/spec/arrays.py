@@ -253,6 +253,9 @@ class MultiBinary(Spec):
         return np.zeros(self.shape, np.int8)
 
 
+ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
+"""The specs whose values are arrays of numbers."""
+
 Bound = NDArray[Any] | None
 
 
@@ -265,6 +268,11 @@ def bounds(spec: Any) -> tuple[Bound, Bound]:
     if isinstance(spec, MultiBinary):
         return np.zeros(spec.shape, np.int8), np.ones(spec.shape, np.int8)
     return (spec.low, spec.high) if isinstance(spec, Array) else (None, None)
+
+
+def bounds_or_inf(spec: Any) -> tuple[Bound, Bound]:
+    """Returns `bounds` as `Array` takes them: infinite where some integers have no bound, and others have."""
+    return (spec.low_or_inf, spec.high_or_inf) if isinstance(spec, Array) else bounds(spec)
 
 
 def is_integer(value: Any) -> bool:

@@ -16,7 +16,8 @@ from ..protocol.infos import Infos
 from ..protocol.multi_env import MASK, MultiEnv, MultiStep
 from ..protocol.process import Info
 from ..spec import Array, SpecTree
-from ..wrapping.arguments import acting, at_least, bounds_or_inf, check_waiting
+from ..spec.arrays import bounds_or_inf
+from ..wrapping.arguments import acting, at_least, check_waiting
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted, ended
 

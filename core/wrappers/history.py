@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from .. import tree
 from ..errors import SpecError
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
-from ..wrapping.arguments import at_least, bounds_or_inf, counts
+from ..spec.arrays import bounds_or_inf
+from ..wrapping.arguments import at_least, counts
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
 

@@ -12,7 +12,7 @@ from .. import tree
 from ..errors import SpecError
 from ..protocol.batch_env import either
 from ..spec import Array, SpecTree
-from ..spec.arrays import Bound, bounds
+from ..spec.arrays import bounds, bounds_or_inf
 
 
 def at_least(value: Any, least: int, name: str) -> int:
@@ -50,11 +50,6 @@ def each_leaf(spec: SpecTree, function: Callable[..., Any], *others: Any) -> Any
 def plus(start: NDArray[Any], number: Any) -> Any:
     """Returns `start + number` in the dtype of the start, for int64 and uint64 would make floats."""
     return np.add(start, number, dtype=start.dtype, casting="unsafe")
-
-
-def bounds_or_inf(spec: Any) -> tuple[Bound, Bound]:
-    """Returns `bounds` as `Array` takes them: infinite where some integers have no bound, and others have."""
-    return (spec.low_or_inf, spec.high_or_inf) if isinstance(spec, Array) else bounds(spec)
 
 
 def integers(spec: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
