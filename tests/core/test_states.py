@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from small_models import Steps
 
 import envoi
 import envoi.models
@@ -84,11 +85,10 @@ def _leaves(tree):
     return [leaf for _, leaf in envoi.tree.leaves(tree)]
 
 
-class Writes(envoi.Model):
+class Writes(Steps):
     """Its function `at_fault` writes into the state that it is given."""
 
     observation_spec = envoi.Array((1,), "float64")
-    action_spec = envoi.Discrete(2)
 
     def __init__(self, at_fault):
         self.at_fault = at_fault
@@ -96,22 +96,22 @@ class Writes(envoi.Model):
     def touched(self, state, function):
         if function == self.at_fault:
             state["places"][0] += 1
-        return state
+        return state["places"]
 
     def initial(self, rng, context):
-        return {"places": np.zeros(2), "time": 0}
+        return {"places": np.zeros(2)}
 
     def transition(self, state, action, rng):
-        return {"places": self.touched(state, "transition")["places"].copy(), "time": state["time"] + 1}
+        return {"places": self.touched(state, "transition").copy()}
 
     def observe(self, state, rng):
-        return self.touched(state, "observe")["places"][:1].copy()
+        return self.touched(state, "observe")[:1].copy()
 
     def reward(self, state, action, next_state):
-        return float(self.touched(next_state, "reward")["places"][0])
+        return float(self.touched(next_state, "reward")[0])
 
     def terminal(self, state):
-        return self.touched(state, "terminal")["time"] == 3
+        return self.touched(state, "terminal")[1] > 0
 
 
 @pytest.mark.parametrize(
