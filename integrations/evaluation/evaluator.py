@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +19,7 @@ from envoi.wrapping.delegate import Around
 from ..errors import one_line
 from ..first_lane import FirstLane
 from ..rllib import RunFolder, load_policy
-from ..rllib.multi_agent.joint_policy import JointPolicy, array_bytes, play
+from ..rllib.multi_agent.joint_policy import JointPolicy
 from ..rllib.multi_agent.league import LeagueFile, matches
 from ..rllib.policy import PolicyValues
 from ..rllib.run_folder import best_trial
@@ -37,7 +37,7 @@ def play_episodes(
         with one_line():
             played: Any = to_rllib(lambda: env, canonical="structured", action_masks=policy.sees_masks)({})
         policy.check_fits(name, played)
-        play_one: Any = partial(_play_joint_episode, played, policy)
+        play_one: Any = partial(play_joint_episode, played, policy)
     else:
         env = one_agent(env, "a policy of one agent")
         if env.batch_size is not None:
@@ -57,29 +57,66 @@ def _play_episode(
     with one_line():
         first, info = env.reset(seed=seed, options=options)
     observation = values.encode(first, info)
-    trace = hashlib.sha256(b"".join(array_bytes(observation)))
+    trace = hashlib.sha256(b"".join(_array_bytes(observation)))
     rewards: list[float] = []
     over = False
     while not over:
-        if len(rewards) == max_steps:
-            raise envoi.EnvoiError(
-                f"the episode of seed {seed} did not end within {max_steps} steps; raise --max-steps"
-            )
+        _check_length(len(rewards), seed, max_steps)
         action = policy(observation, rewards[-1] if rewards else 0.0)
         with one_line():
             observed, reward, terminated, truncated, *_, last_info = env.step(values.decode(action))
             rewards.append(float(reward))
             over = bool(terminated or truncated)
         observation = values.encode(observed, last_info)
-        trace.update(b"".join(array_bytes(observation)))
+        trace.update(b"".join(_array_bytes(observation)))
     return Episode(seed, sum(rewards), len(rewards), trace.hexdigest(), info.get("context_id"))
 
 
-def _play_joint_episode(env: Any, policy: JointPolicy, index: int, seed: int, options: Any, max_steps: int) -> Episode:
-    played = play(env, policy, seed, policy.seats_of_episode(index), options, max_steps)
-    returns = {str(agent): value for agent, value in played.returns.items()}
+def play_joint_episode(env: Any, policy: JointPolicy, index: int, seed: int, options: Any, max_steps: int) -> Episode:
+    """Plays an episode of several agents in RLlib's form."""
+    policy.reset(seed, policy.seats_of_episode(index))
+    with one_line():
+        env.forget_seeds()
+        observations, infos = env.reset(seed=seed, options=options)
+    trace = hashlib.sha256(b"".join(_agent_bytes(observations)))
+    returns = dict.fromkeys(env.possible_agents, 0.0)
+    rewards, ended = dict[Any, float](), dict[Any, bool]()
+    length, over = 0, False
+    while not over:
+        _check_length(length, seed, max_steps)
+        actions = policy(observations, rewards, ended)
+        with one_line():
+            observations, rewards, terminateds, truncateds, _ = env.step(actions)
+        for agent, reward in rewards.items():
+            returns[agent] += float(reward)
+        ended = {agent: bool(terminateds.get(agent) or truncateds.get(agent)) for agent in observations}
+        over = terminateds["__all__"] or truncateds["__all__"]
+        length += 1
+        trace.update(b"".join(_agent_bytes(observations)))
+    context_id = next((info["context_id"] for info in infos.values() if "context_id" in info), None)
+    agents = {str(agent): value for agent, value in returns.items()}
     seats = {str(agent): policy_id for agent, policy_id in policy.seats.items()}
-    return Episode(seed, sum(played.returns.values()), played.length, played.trace, played.context_id, returns, seats)
+    return Episode(seed, sum(returns.values()), length, trace.hexdigest(), context_id, agents, seats)
+
+
+def _check_length(length: int, seed: int, max_steps: int) -> None:
+    if length == max_steps:
+        raise envoi.EnvoiError(f"the episode of seed {seed} did not end within {max_steps} steps; raise --max-steps")
+
+
+def _array_bytes(value: Any) -> Iterator[bytes]:
+    """Yields the bytes of all arrays in nested dicts of arrays, in order."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _array_bytes(inner)
+    else:
+        yield np.ascontiguousarray(value).tobytes()
+
+
+def _agent_bytes(observations: Mapping[Any, Any]) -> Iterator[bytes]:
+    for agent, value in observations.items():
+        yield str(agent).encode()
+        yield from _array_bytes(value)
 
 
 def context_ids(env: Any) -> Sequence[Any]:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from envoi.adapters import to_rllib
+from envoi.integrations.evaluation.evaluator import play_joint_episode
 from envoi.integrations.rllib import RunFolder, configure, load_policy
-from envoi.integrations.rllib.multi_agent.joint_policy import play
 from envoi.integrations.rllib.multi_agent.league import (
     GAMES,
     LEARNER,
@@ -184,8 +184,12 @@ def test_self_play_learns_both_sides_of_nim_rises_in_elo_and_resumes(ray_session
         def __init__(self, side):
             self.side = side
 
+        def seats_of_episode(self, index):
+            return {self.side: LEARNER}
+
         def reset(self, seed, seats):
-            policy.reset(seed, {self.side: LEARNER})
+            self.seats = seats
+            policy.reset(seed, seats)
 
         def __call__(self, observations, rewards, ended):
             mine = {agent: value for agent, value in observations.items() if agent == self.side}
@@ -194,7 +198,9 @@ def test_self_play_learns_both_sides_of_nim_rises_in_elo_and_resumes(ray_session
             return chosen | {agent: int(rng.integers(min(3, env.core.state.sticks))) for agent in others}
 
     won = [
-        play(env, AgainstRandom(side), seed).returns[side] > 0 for side in env.possible_agents for seed in range(100)
+        play_joint_episode(env, AgainstRandom(side), 0, seed, None, 100).agents[side] > 0
+        for side in env.possible_agents
+        for seed in range(100)
     ]
     assert np.mean(won) > 0.9
 

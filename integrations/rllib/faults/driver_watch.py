@@ -33,12 +33,7 @@ Runner = tuple[str, Any]
 
 
 class DriverWatch:
-    """Watches the env runners of an algorithm, in the algorithm's process.
-
-    Attributes:
-        failure: The failure that stops the training; None so far.
-        stopped: Set when the algorithm has stopped.
-    """
+    """Watches the env runners of an algorithm, in the algorithm's process."""
 
     def __init__(self, algorithm: Any, most_restarts: int) -> None:
         self.failure: Failure | None = None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import envoi
 from envoi.adapters.rllib.masks import is_masked
 from envoi.errors import UnknownName, nearest
 
-from ...errors import missing_rllib, one_line
+from ...errors import missing_rllib
 from ..damaged_files import reading
 from .grouping import Policies, group_spaces
 
@@ -171,12 +169,7 @@ class JointPolicy(TrainedModule):
 
 
 class SeatedPolicy:
-    """One policy of a `JointPolicy`, acting for one agent at a time, as `Policy` does in an env of one agent.
-
-    Attributes:
-        observation_space: The observations of an agent that it plays.
-        action_space: The actions of an agent that it plays.
-    """
+    """One policy of a `JointPolicy`, acting for one agent at a time, as `Policy` does in an env of one agent."""
 
     def __init__(self, joint: JointPolicy, policy_id: str) -> None:
         if policy_id not in joint.module:
@@ -202,68 +195,6 @@ class SeatedPolicy:
     def __call__(self, observation: Any, reward: float = 0.0) -> Any:
         """Chooses an action."""
         return self._joint({self._agent: observation}, {self._agent: reward})[self._agent]
-
-
-@dataclass(frozen=True)
-class Played:
-    """An episode of several agents."""
-
-    returns: dict[Any, float]
-    length: int
-    trace: str
-    context_id: Any = None
-
-
-def play(
-    env: Any,
-    policy: JointPolicy,
-    seed: int,
-    seats: Mapping[Any, str] | None = None,
-    options: dict[str, Any] | None = None,
-    max_steps: int = 100_000,
-) -> Played:
-    """Plays an episode of several agents."""
-    policy.reset(seed, seats)
-    with one_line():
-        env.forget_seeds()
-        observations, infos = env.reset(seed=seed, options=options)
-    trace = hashlib.sha256()
-    returns = dict.fromkeys(env.possible_agents, 0.0)
-    rewards, ended = dict[Any, float](), dict[Any, bool]()
-    length, over = 0, False
-    _trace(trace, observations)
-    while not over:
-        if length == max_steps:
-            raise envoi.EnvoiError(
-                f"the episode of seed {seed} did not end within {max_steps} steps; raise --max-steps"
-            )
-        actions = policy(observations, rewards, ended)
-        with one_line():
-            observations, rewards, terminateds, truncateds, _ = env.step(actions)
-        for agent, reward in rewards.items():
-            returns[agent] += float(reward)
-        ended = {agent: bool(terminateds.get(agent) or truncateds.get(agent)) for agent in observations}
-        over = terminateds["__all__"] or truncateds["__all__"]
-        length += 1
-        _trace(trace, observations)
-    context_id = next((info["context_id"] for info in infos.values() if "context_id" in info), None)
-    return Played(returns, length, trace.hexdigest(), context_id)
-
-
-def _trace(trace: Any, observations: Mapping[Any, Any]) -> None:
-    for agent, value in observations.items():
-        trace.update(str(agent).encode())
-        for array in array_bytes(value):
-            trace.update(array)
-
-
-def array_bytes(value: Any) -> Iterator[bytes]:
-    """Yields the bytes of all arrays in nested dicts of arrays, in order."""
-    if isinstance(value, Mapping):
-        for inner in value.values():
-            yield from array_bytes(inner)
-    else:
-        yield np.ascontiguousarray(value).tobytes()
 
 
 def fits(has: Any, wants: Any) -> bool:
