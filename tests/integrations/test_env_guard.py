@@ -101,53 +101,44 @@ def test_guarded_env_can_be_copied_and_pickled_in_mid_episode():
 # Values.
 
 
-@pytest.mark.parametrize("check_specs", [True, "sample"])
-def test_nan_names_the_leaf_of_the_observation(check_specs):
-    with pytest.raises(envoi.SpecError, match=r"observation\['cart'\]\[2\]: .*nan") as raised:
-        play(made(partial(Failing, "nan"), check_specs=check_specs), 30)
-    assert "step 5 of episode 3" in "".join(map(str, [raised.value, *raised.value.__notes__]))
+@pytest.mark.parametrize(
+    ("env", "options", "message", "where"),
+    [
+        (partial(Failing, "nan"), {"check_specs": True}, r"observation\['cart'\]\[2\]: .*nan", "step 5 of episode 3"),
+        (partial(Failing, "nan"), {}, r"observation\['cart'\]\[2\]: expected a finite number", "step 5 of episode 3"),
+        (
+            partial(Failing, "nan", at=1234),
+            {},
+            r"observation\['cart'\]\[2\]: expected a finite",
+            "step 4 of episode 124",
+        ),
+        (partial(Failing, "reward"), {}, "reward: expected a finite number, got inf", "step 5 of episode 3"),
+        (FailingBatch, {"lanes": 4}, "reward: expected a finite number, got nan", "lane 2, step 4 of episode 1"),
+    ],
+)
+def test_values_that_are_not_finite_are_named(env, options, message, where):
+    with pytest.raises(envoi.SpecError, match=message) as raised:
+        play(made(env, **options), 1300)
+    assert where in "".join(map(str, [raised.value, *raised.value.__notes__]))
 
 
 @pytest.mark.parametrize(
-    ("env", "message"),
-    [
-        (partial(Failing, "nan", at=1234), r"observation\['cart'\]\[2\]: expected a finite number, got nan"),
-        (partial(Failing, "reward"), "reward: expected a finite number, got inf"),
-    ],
+    ("at", "step"), [(1, "step 1 of episode 1"), (10, "step 10 of episode 1"), (20, "step 10 of episode 2")]
 )
-def test_values_that_are_not_finite_are_found_in_any_step(env, message):
-    with pytest.raises(envoi.SpecError, match=message):
-        play(made(env), 1300)
-
-
-def test_nan_in_a_batch_names_the_lane():
-    env = made(FailingBatch, lanes=4)
-    with pytest.raises(envoi.SpecError, match="reward: expected a finite number, got nan") as raised:
-        play(env, 30)
-    assert raised.value.__notes__[0].endswith("lane 2, step 4 of episode 1")
-
-
 @pytest.mark.parametrize(("lanes", "lane"), [(None, ""), (3, " lane 0,")])
 @pytest.mark.parametrize("check_specs", [True, "sample"])
-def test_message_names_the_step_once(lanes, lane, check_specs, tmp_path):
-    form = made(partial(Failing, "spec", at=20), lanes, check_specs=check_specs, failure=tmp_path / "failure.json")
-    with pytest.raises(envoi.SpecError):
-        play(form, 22)
+def test_value_outside_its_spec_is_named_with_its_step_once(lanes, lane, check_specs, at, step, tmp_path):
+    form = made(partial(Failing, "spec", at=at), lanes, check_specs=check_specs, failure=tmp_path / "failure.json")
+    with pytest.raises(envoi.SpecError, match=r"observation\['cart'\]\[2\]: 1.5 is above"):
+        play(form, 35)
     message = read_failure(tmp_path / "failure.json")
-    assert message.endswith(f"; env 'envoi-guarded', worker 0,{lane} step 10 of episode 2")
+    assert message.endswith(f"; env 'envoi-guarded', worker 0,{lane} {step}")
     assert message.count("step") == 1
 
 
 def test_values_are_not_checked_where_the_user_says_so():
     play(made(partial(Failing, "nan"), check_specs=False), 30)
     play(made(partial(Failing, "spec"), check_specs=False), 30)
-
-
-@pytest.mark.parametrize("at", [1, 10, 20])
-@pytest.mark.parametrize("lanes", [None, 3])
-def test_sample_checks_where_first_episodes_begin_and_end(lanes, at):
-    with pytest.raises(envoi.SpecError, match=r"observation\['cart'\]\[2\]: 1.5 is above"):
-        play(made(partial(Failing, "spec", at=at), lanes), 35)
 
 
 @pytest.fixture
