@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_models import Sums
 from traces import exact
 
 import envoi
@@ -18,11 +19,10 @@ from envoi.seeding import batch_streams
 FEATURES = ("whole", "real", "fixed", "kind")
 
 
-class Held(envoi.BatchModel):
+class Held(Sums):
     """A state is the context that an episode began with: an object array of shape (n, 4)."""
 
     observation_spec = envoi.Array((4,), "float64")
-    action_spec = envoi.Discrete(2)
     context_space = ContextSpace(
         [
             UniformInteger("whole", 0, 99, default=7),
@@ -48,12 +48,6 @@ class Held(envoi.BatchModel):
     def observe(self, state, rng):
         encode = {"ice": 0.0, "mud": 1.0, "rock": 2.0}.get
         return np.array([[encode(value, value) for value in row] for row in state], float)
-
-    def reward(self, state, action, next_state):
-        return np.zeros(len(state))
-
-    def terminal(self, state):
-        return np.zeros(len(state), bool)
 
 
 class Derived(Held):

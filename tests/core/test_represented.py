@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from small_models import Flock, Walk
+from small_models import Flock, Sums, Walk
 
 import envoi
 from envoi import Array, Discrete, Foreign, MultiDiscrete, NotRepresented, Representation, Represented, SpecError
@@ -245,11 +245,8 @@ def test_a_representation_of_many_lanes_says_what_those_of_single_lanes_say(by_l
         time = Representation(lambda state: np.asarray(state.time), Array((), "int64"))
 
 
-class Tuples(envoi.BatchModel):
+class Tuples(Sums):
     """Its state is a plain tuple, of as many arrays as there are lanes."""
-
-    observation_spec = Array((), "float64")
-    action_spec = Discrete(2)
 
     def initial(self, rng, context, size):
         return np.zeros(size), np.arange(size), np.ones(size)
@@ -259,12 +256,6 @@ class Tuples(envoi.BatchModel):
 
     def observe(self, state, rng):
         return state[0]
-
-    def reward(self, state, action, next_state):
-        return next_state[0] - state[0]
-
-    def terminal(self, state):
-        return state[0] > 5
 
 
 def test_a_state_that_is_a_tuple_of_arrays_is_not_taken_for_one_of_states():

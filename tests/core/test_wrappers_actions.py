@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from small_models import Steps
+from small_models import Steps, Sums
 from strategies import Pair, arrays, discretes, generators, multi_binaries, multi_discretes, nested
 
 import envoi
@@ -311,26 +311,16 @@ def test_a_mask_inside_remains_and_each_agent_has_its_own():
     assert step.observations["second"][1].tolist() == [1, 0, 0, 0, 0]
 
 
-class Masked(envoi.BatchModel):
+class Masked(Sums):
     """Forbids the action that was taken last."""
 
-    observation_spec = envoi.Discrete(3)
-    action_spec = envoi.Discrete(3)
+    observation_spec = action_spec = envoi.Discrete(3)
 
     def initial(self, rng, context, size):
         return np.zeros(size, np.int64)
 
     def transition(self, state, action, rng):
         return np.asarray(action)
-
-    def observe(self, state, rng):
-        return state
-
-    def reward(self, state, action, next_state):
-        return np.zeros(np.shape(state))
-
-    def terminal(self, state):
-        return np.zeros(np.shape(state), bool)
 
     def info(self, state):
         return {MASK: (np.arange(3) != np.asarray(state)[..., None]).astype(np.int8)}
