@@ -66,7 +66,8 @@ class EnvUnderTest:
         """Returns an environment under check, from what a user gives, and makes its first instance."""
         is_env = isinstance(given, (Env, MultiEnv)) or home(given) is not None
         if isinstance(given, (str, type)) or (callable(given) and not is_env):
-            title = given if isinstance(given, str) else _name_of(given)
+            name_of = getattr(given, "__qualname__", type(given).__qualname__)
+            title = given if isinstance(given, str) else f"{getattr(given, '__module__', '')}.{name_of}".lstrip(".")
             env = cls(name, lambda: new_driver(given), extent, True, title, given)
         else:
             driver, title = driver_for(given), str(given) if len(str(given)) <= 60 else type(given).__name__
@@ -150,8 +151,3 @@ class EnvUnderTest:
 def new_driver(origin: Any) -> Driver:
     """Returns a driver of a new environment, made from a name or by a function."""
     return driver_for(load(origin) if isinstance(origin, str) else origin())
-
-
-def _name_of(function: Any) -> str:
-    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", type(function).__qualname__)
-    return f"{module}.{name}" if module else name

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -94,20 +94,16 @@ class Observer(ABC):
         self.rollout.violations.setdefault(key, f"{reason} ({transition.where})")
 
 
-class SpecViolation(NamedTuple):
-    """A violation of a spec: "observation-in-spec", or "observation-dtype" where a cast would mend it."""
+def spec_violation(spec: SpecTree, value: Any, path: str) -> tuple[str, str] | None:
+    """Describes how an observation violates its spec; None where it is a value of the spec.
 
-    key: str
-    reason: str
-
-
-def spec_violation(spec: SpecTree, value: Any, path: str) -> SpecViolation | None:
-    """Describes how an observation violates its spec; None where it is a value of the spec."""
+    First the requirement that it breaks: "observation-in-spec", or "observation-dtype" where a cast would mend it.
+    """
     reason = _violation(spec, value, path)
     if reason is None:
         return None
     worse = _violation(spec, value, path, "unsafe")
-    return SpecViolation("observation-dtype", reason) if worse is None else SpecViolation("observation-in-spec", worse)
+    return ("observation-dtype", reason) if worse is None else ("observation-in-spec", worse)
 
 
 def _violation(spec: SpecTree, value: Any, path: str, casting: Casting | None = None) -> str | None:
@@ -154,7 +150,7 @@ class ValueObserver(Observer):
                 continue
             violation = spec_violation(driver.observation_specs[agent], value, path)
             if violation is not None:
-                self.report(violation.key, violation.reason, transition)
+                self.report(*violation, transition)
         self._observe_numbers(transition, "reward", "reward-given", reply.rewards, driver.reward_specs)
         self._observe_numbers(transition, "discount", "discount-in-spec", reply.discounts, driver.discount_specs)
         for name, flags in (("terminated", reply.terminated), ("truncated", reply.truncated)):
@@ -188,12 +184,10 @@ def _not_a_number(value: Any, path: str) -> str | None:
         if leaf is None:
             return f"{where}: None"
         try:
-            array = np.asarray(leaf)
-        except ValueError:
+            is_nan = np.isnan(np.asarray(leaf)).any()
+        except (TypeError, ValueError):
             return f"{where}: expected a number, got {shown(leaf)}"
-        if array.dtype.kind not in "biufc":
-            return f"{where}: expected a number, got {shown(leaf)}"
-        if np.isnan(array).any():
+        if is_nan:
             return f"{where}: nan"
     return None
 

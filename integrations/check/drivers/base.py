@@ -35,10 +35,6 @@ class NotAvailable(EnvoiError):
     """An API or environment lacks a feature, so there is nothing to check."""
 
 
-def _no_values() -> Mapping[Agent, Any]:
-    return {}
-
-
 @dataclass(frozen=True)
 class Reply:
     """The reply of an environment to one call, a reset or a step: values by agent."""
@@ -49,10 +45,10 @@ class Reply:
     """The agents in play now; empty where the episode is over."""
     acting: tuple[Agent, ...]
     """The agents that act next."""
-    rewards: Mapping[Agent, Any] = field(default_factory=_no_values)
-    terminated: Mapping[Agent, Any] = field(default_factory=_no_values)
-    truncated: Mapping[Agent, Any] = field(default_factory=_no_values)
-    discounts: Mapping[Agent, Any] = field(default_factory=_no_values)
+    rewards: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
+    terminated: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
+    truncated: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
+    discounts: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
     restarted: frozenset[Agent] = frozenset()
     """Lanes of a batch that were reset in this step instead of acting."""
 

@@ -32,8 +32,8 @@ def resets_twice(env: EnvUnderTest) -> Outcome:
         reply = driver.reset()
         for agent, value in reply.observations.items():
             violation = spec_violation(driver.observation_specs[agent], value, driver.label("observation", agent))
-            if violation is not None and violation.key == "observation-in-spec":
-                return failed(f"{violation.reason} (the second of two resets in a row)")
+            if violation is not None and violation[0] == "observation-in-spec":
+                return failed(f"{violation[1]} (the second of two resets in a row)")
         collector = env.collector(driver)
         collector.reply = reply
         collector.episode = 1

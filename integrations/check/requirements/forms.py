@@ -20,8 +20,6 @@ LANES = 2
 """Lanes of the batch that a single-agent environment becomes where a framework has batches only."""
 FLOAT32 = 1e-6
 """Largest relative difference of numbers that were rounded to float32."""
-WITH_REWARD_SPECS = ("dm_env", "tf_agents")
-"""The frameworks that have specs of rewards and discounts."""
 
 
 class FormUnderTest:
@@ -50,17 +48,12 @@ class FormUnderTest:
         returned = _importer(self.framework, form)(form, **({"simultaneous": True} if simultaneous else {}))
         return form, returned, _in_shape_of(returned, self.env.new_driver().core_env())
 
-    def takes_turns(self) -> bool:
-        """Returns True if sometimes not all agents act."""
+    def takes_turns(self, together: bool = False) -> bool:
+        """Returns True if sometimes not all agents act, and, if asked for, sometimes some `together`."""
         if self.env.driver.kind != "multi":
             return False
-        replies = (transition.reply_copy for transition in self.env.reference)
-        return any(len(reply.acting) < len(reply.agents) for reply in replies)
-
-    def mixes_turns(self) -> bool:
-        """Returns True if sometimes some of the agents act together, and not all."""
-        replies = (transition.reply_copy for transition in self.env.reference)
-        return self.takes_turns() and any(len(reply.acting) > 1 for reply in replies)
+        replies = [(len(one.reply_copy.acting), len(one.reply_copy.agents)) for one in self.env.reference]
+        return any(acting < agents for acting, agents in replies) and (not together or max(replies)[0] > 1)
 
     def as_env_under_test(self) -> EnvUnderTest | None:
         """Returns the form, for the requirements that a form could break; None where its API has no driver."""
@@ -134,7 +127,7 @@ def loses_nothing(form: FormUnderTest) -> Outcome:
 def specs_come_back(form: FormUnderTest) -> Outcome:
     """Brought back from there, its specs are equal."""
     _, returned, original = form.bring_back()
-    more = ("reward_spec", "discount_spec") if form.framework in WITH_REWARD_SPECS else ()
+    more = ("reward_spec", "discount_spec") if form.framework in ("dm_env", "tf_agents") else ()
     for name in ("observation_spec", "action_spec", *more):
         one, other = getattr(original, name), getattr(returned, name)
         if isinstance(original, MultiEnv):
@@ -148,7 +141,7 @@ def specs_come_back(form: FormUnderTest) -> Outcome:
 def trace_comes_back(form: FormUnderTest) -> Outcome:
     """Brought back from there, it gives the trace that it gives here."""
     env = form.env
-    if form.framework == "pettingzoo_aec" and form.mixes_turns():
+    if form.framework == "pettingzoo_aec" and form.takes_turns(together=True):
         return skipped("some of its agents act together, which AEC cannot express")
     made, returned, original = form.bring_back()
     seed, episodes = env.extent.seed, env.extent.episodes

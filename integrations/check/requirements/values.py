@@ -161,12 +161,7 @@ AGENTS = (
         "Each agent in play has values in each step until it ends, and an observation before it acts.",
         *(34, 39),
     ),
-    _of_agents(
-        "ended-are-silent",
-        "An agent that has ended has no more values in the episode.",
-        36,
-        no_case=_no_ends,
-    ),
+    _of_agents("ended-are-silent", "An agent that has ended has no more values in the episode.", 36, no_case=_no_ends),
     _of_agents("final-observation", "Each agent that ends has a final observation.", 34, 35, no_case=_no_ends),
     _of_agents("turn", "While agents are in play, at least one of them acts.", 41),
     _of_agents(
