@@ -117,8 +117,7 @@ def from_dm_env(env: Any, *, seed: Callable[[int], Any] | None = None, copy: Cop
         env: The environment, possibly wrapped; or a function `(seed=…)` that makes one, which is called with None at
             once, and again for each seed.
         seed: A function that seeds the source; called with the integer before the source's reset.
-        copy: `True` to copy all observations, `False` to copy none, `"auto"` to copy those that the source still
-            holds.
+        copy: Whether to copy observations; `"auto"` copies those that the source still holds.
 
     Returns:
         A core environment with `.source`; for a form of envoi its core, the same object.

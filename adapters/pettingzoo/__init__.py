@@ -80,8 +80,7 @@ def to_pettingzoo(env: Any, *, validate: bool = False) -> ParallelEnv[Any, Any, 
     Args:
         env: A core environment, or one of any framework that `envoi.adapters.from_env` recognises. An AEC environment
             is imported by `from_pettingzoo`.
-        validate: If True, every value is checked against its spec, with errors that name agent, leaf, step and
-            episode.
+        validate: If True, every value is checked against its spec, with errors that name agent, leaf and step.
 
     Returns:
         A `ParallelEnv` with `.core`. Without `validate`, a Parallel environment is returned as it is, and an import of
@@ -104,8 +103,7 @@ def from_pettingzoo(env: Any, *, copy: Copy = "auto") -> Env | MultiEnv:
         env: A Parallel environment, possibly wrapped. Or an AEC one: if PettingZoo's own `parallel_to_aec` made it, the
             Parallel environment inside is imported; otherwise its agents act at once if its metadata declare it
             parallelizable, and in turn if not.
-        copy: `True` to copy all observations, `False` to copy none, `"auto"` to copy those that the source still
-            holds.
+        copy: Whether to copy observations; `"auto"` copies those that the source still holds.
 
     Returns:
         A core environment with `.source`; for a form of envoi its core, the same object.

@@ -76,8 +76,7 @@ def to_pettingzoo_aec(env: Any, *, validate: bool = False) -> AECEnv[Any, Any, A
     Args:
         env: A core environment, or one of any framework that `envoi.adapters.from_env` recognises. A Parallel
             environment is imported by `from_pettingzoo_aec`.
-        validate: If True, every value is checked against its spec, with errors that name agent, leaf, step and
-            episode.
+        validate: If True, every value is checked against its spec, with errors that name agent, leaf and step.
 
     Returns:
         An `AECEnv` with `.core`. Without `validate`, an AEC environment is returned as it is, and an import of one
@@ -100,8 +99,7 @@ def from_pettingzoo_aec(env: Any, *, copy: Copy = "auto", simultaneous: bool = F
         env: An AEC environment, possibly wrapped. Or a Parallel one: if PettingZoo's own `aec_to_parallel` or
             `turn_based_aec_to_parallel` made it, the AEC environment inside is imported; otherwise it is imported
             through the Parallel API.
-        copy: `True` to copy all observations, `False` to copy none, `"auto"` to copy those that the source still
-            holds.
+        copy: Whether to copy observations; `"auto"` copies those that the source still holds.
         simultaneous: If True, a step of the core is a whole cycle, in which each agent in play acts once. This is
             exact for a source with `is_parallelizable` in its metadata.
 

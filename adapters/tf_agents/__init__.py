@@ -131,8 +131,7 @@ def from_tf_agents(env: PyEnvironment, *, seed: Callable[[Any], Any] | None = No
     Args:
         env: The environment, possibly wrapped; a batched one becomes a batch.
         seed: A function that seeds the source; called with the integer before the source's reset.
-        copy: `True` to copy all observations, `False` to copy none, `"auto"` to copy those that the source still
-            holds.
+        copy: Whether to copy observations; `"auto"` copies those that the source still holds.
 
     Returns:
         A core environment with `.source`; for a form of envoi its core, the same object.

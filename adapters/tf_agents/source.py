@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from copy import deepcopy
 from typing import Any, cast
 
 import numpy as np
 
-from envoi import Array, Env, EpisodeError, Infos, Reset, SnapshotUnsupported, SpecError, Step
+from envoi import Array, Env, EpisodeError, Infos, Reset, SpecError, Step
 from envoi.lane_values import take
 from envoi.protocol.batch_env import as_mask, step_masks
 from envoi.protocol.env import ENDED_LANES, make_step
@@ -24,7 +23,7 @@ from envoi.tree import is_branch, leaves, map_leaves
 from ..shared.arrival import Copy, incoming
 from ..shared.discounts import is_zero
 from ..shared.imported import ImportedBatch, ImportedEnv, ImportedLanes, SeedsSource
-from ..shared.introspection import Content, layers
+from ..shared.introspection import layers
 from .form import NotStackable, StackedInfo, ToTFAgents, stacked
 from .specs import NAME, PyEnvironment, array_encoder, filled, from_number_spec, from_spec, lanes_of, zero_lanes
 
@@ -101,23 +100,6 @@ class FromTFSource(SeedsSource):
 
     def _parts(self) -> list[Any]:
         return layers(self.source, PyEnvironment)
-
-    def _hold_source(self) -> Any:
-        """Returns a copy of all attributes of the source, or the result of its `get_state` if they cannot be copied."""
-        try:
-            return super()._hold_source()
-        except SnapshotUnsupported:
-            if len(self._parts()) > 1:  # wrappers of TF-Agents leave their own state out of `get_state`
-                raise
-            with suppress(NotImplementedError):
-                return deepcopy(self.source.get_state())
-            raise
-
-    def _put_back_source(self, content: Any) -> None:
-        if isinstance(content, Content):
-            super()._put_back_source(content)
-        else:
-            self.source.set_state(deepcopy(content))  # a copy, because the source may write into it
 
     def render(self) -> Any:
         return None if self.render_mode is None else self.source.render(self.render_mode)

@@ -5,7 +5,6 @@ These hold on TF-Agents' own types where it is installed, and on the light ones 
 
 import pickle
 from collections import OrderedDict
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from scripted import Ends, Line, Scripted, Shaped
 from traces import exact
 
 import envoi
-from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError
+from envoi import Array, Discrete, EpisodeError, LossyConversion, SpecError
 from envoi.adapters import from_env, from_tf_agents, load, losses, to_gymnasium_vector, to_tf_agents
 from envoi.adapters import tf_agents as package
 from envoi.adapters.shared.loss import NarrowingWarning
@@ -584,46 +583,6 @@ def test_get_state_is_a_token_that_later_steps_do_not_change():
     over.reset()
     over.set_state(token)
     assert over.step(5).is_first()
-
-
-class Stubborn(Counting):
-    """A source that cannot be copied but has `get_state`, and writes into what `set_state` is given."""
-
-    def __init__(self, *lines):
-        super().__init__(*lines)
-        self.file = Path(__file__).open()  # noqa: SIM115
-        self.position = np.zeros(2)
-
-    def _see(self):
-        return self.position.copy()
-
-    def _step(self, action):
-        self.position += 1
-        return super()._step(action)
-
-    def get_state(self):
-        return self._current_time_step, self.position, self.at
-
-    def set_state(self, state):
-        self._current_time_step, self.position, self.at = state
-
-
-def test_a_source_that_cannot_be_copied_is_put_back_by_its_own_token_or_says_so():
-    source = Stubborn(*[MIDDLE] * 9)
-    with source.file:
-        env = from_tf_agents(source)
-        env.reset()
-        env.step(5)
-        token = env.snapshot()
-        for _ in range(3):
-            assert [env.step(5).observation[0] for _ in range(3)] == [2, 3, 4]
-            env.restore(token)
-        with pytest.raises(SnapshotUnsupported, match="cannot be copied"):
-            from_tf_agents(Passing(source)).snapshot()
-        silent = Counting(MIDDLE)
-        silent.file = source.file
-        with pytest.raises(SnapshotUnsupported, match="cannot be copied"):
-            from_tf_agents(silent).snapshot()
 
 
 # Identity.
