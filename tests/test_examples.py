@@ -95,14 +95,6 @@ def test_example_would_train(example: str, tmp_path: Path, monkeypatch: pytest.M
     assert len(list(tmp_path.glob("*/config.yaml"))) == 1
 
 
-def test_poles_of_the_tests_have_their_lengths_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    example = runpy.run_path(str(ROOT / "examples" / "generalisation.py"))
-    testing, lengths = example["testing"](), example["LENGTHS"]
-    shown = [testing.reset() for _ in lengths]
-    assert {step.info["context_id"]: round(float(step.observation[-1]), 6) for step in shown} == lengths
-
-
 def test_the_code_of_the_readme_runs(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert len(blocks) == 2

@@ -90,11 +90,6 @@ def test_imports_are_found():
     assert "envoi.context" not in graph()["envoi.authoring.model"], "for type checkers only"
 
 
-def test_circles_are_found():
-    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) is None
-    assert set(circle({"a": {"b"}, "b": {"c"}, "c": {"b"}})) == {"b", "c"}
-
-
 def test_modules_and_packages_import_in_one_direction():
     rooms = {}
     for name, imported in graph().items():

@@ -498,16 +498,6 @@ def test_values_differ_names_the_first_difference():
 # The command line.
 
 
-def test_cli_prints_table_then_reasons_then_count(cli, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-    code, out, _ = cli("check", "gymnasium:CartPole-v1", "--frameworks", "gymnasium,dm_env")
-    lines = out.splitlines()
-    assert code == 0
-    assert max(len(line.rstrip()) for line in lines if line.startswith((" ", "plays", "trace"))) <= 100
-    assert re.match(r"(\d+) of \1 checks passed", lines[-1])
-    assert any(line.startswith("remark  env  after-the-end: ") for line in lines)
-
-
 def test_failure_is_exit_code_1_and_is_in_the_files(cli, tmp_path):
     written = tmp_path / "r.json", tmp_path / "r.html", tmp_path / "r.xml"
     files = ("--json", written[0], "--html", written[1], "--junit", written[2])

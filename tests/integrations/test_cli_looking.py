@@ -169,8 +169,8 @@ def test_play_without_a_display_shows_random_actions_and_says_why(cli, monkeypat
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("envoi:cartpole", ("reset: [", "1: action ", "; reward 1; [")),
-        ("envoi:nim", ("reset: ['first'] 15", "1: action ['first'] ", "reward ['first'] 0, ['second'] 0")),
+        ("envoi:cartpole", ("reset: [", "1: action ", "; reward 1.0; [")),
+        ("envoi:nim", ("reset: {'first': 15", "1: action {'first': ", "reward {'first': 0.0, 'second': 0.0}")),
     ],
 )
 def test_play_of_an_env_without_pictures_is_in_words(cli, name, words):

@@ -15,7 +15,7 @@ import typer
 from rich.table import Table
 
 import envoi
-from envoi import Env, EnvoiError, MultiEnv, SpecError
+from envoi import EnvoiError, MultiEnv, SpecError
 
 from ..app import command
 from ..console import output_console, print_json, working
@@ -97,7 +97,7 @@ class _Player:
 
 
 def step_times(
-    make: Callable[[], Env | MultiEnv],
+    make: Callable[[], Any],
     forms: Sequence[str] | None = None,
     *,
     rounds: int = 9,
@@ -130,7 +130,7 @@ def step_times(
         source = getattr(core, "source", None)
         row = None if source is None else home(source)
         if row is not None and (row.name == "pettingzoo" if several else row.name in _OVER):
-            players = {f"{row.name}, the source": _player(row.name, make().source), **players}  # pyright: ignore[reportAttributeAccessIssue]
+            players = {f"{row.name}, the source": _player(row.name, make().source), **players}
         for name in forms or [name for name in comparable if FRAMEWORKS[name].is_installed]:
             show(f"making the form of {name}")
             if name not in comparable:

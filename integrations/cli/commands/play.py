@@ -11,7 +11,6 @@ import typer
 from rich.text import Text
 
 import envoi
-from envoi.tree import leaves
 
 from ..app import command
 from ..console import output_console
@@ -175,11 +174,5 @@ def _print_episodes(env: Any, episodes: int, steps: int, seed: int) -> None:
 
 def _shown(value: Any) -> str:
     """Returns nested values in one line; of a long array its first elements."""
-    parts: list[str] = []
-    for path, leaf in leaves(value):
-        array = np.asarray(leaf)
-        first = array.ravel()[:NUMBERS].tolist()
-        numbers = ", ".join(f"{one:.4g}" if isinstance(one, float) else str(one) for one in first)
-        text = f"[{numbers}{', …' if array.size > NUMBERS else ''}]" if array.ndim else numbers
-        parts.append(f"{path} {text}".strip())
-    return ", ".join(parts)
+    with np.printoptions(precision=4, threshold=NUMBERS, legacy="1.25"):  # numbers without their types
+        return " ".join(str(value).split())
