@@ -22,9 +22,8 @@ from .training import Job, Outcome, resume, train
 
 if TYPE_CHECKING:
     from .configuration import configure
-    from .env_preflight import preflight
     from .policy import Policy, load_policy
-    from .registration import register
+    from .registration import preflight, register
 
 __all__ = [
     "ALGORITHMS",
@@ -46,7 +45,7 @@ __all__ = [
 
 _HEAVY = {
     "configure": "configuration",
-    "preflight": "env_preflight",
+    "preflight": "registration",
     "register": "registration",
     "Policy": "policy",
     "load_policy": "policy",

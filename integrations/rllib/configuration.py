@@ -21,7 +21,6 @@ from ..errors import missing_rllib
 from .algorithms import ACTIONS, Algorithm, check_actions, find
 from .batched_runner import Runner, check_runner, use_runner
 from .env_options import EnvOptions
-from .env_preflight import check_lanes
 from .multi_agent.grouping import FixedMapping, Policies, group_spaces
 
 try:
@@ -43,15 +42,15 @@ try:
     from .modules.catalogs import is_flat
     from .modules.choice import ALGORITHMS_WITH_MASKS, is_own_module
     from .multi_agent.league import SelfPlayMapping
-    from .registration import CARRIED, OPTIONS, CarriedEnv, RegisteredEnv, register_for
+    from .registration import CARRIED, OPTIONS, CarriedEnv, RegisteredEnv, check_lanes, register_for
 except ImportError as error:
     raise missing_rllib(error) from error
 
 
 def load_algorithm(algo: str) -> type[RLlibAlgorithm]:
     """Returns the RLlib class of an algorithm; imports RLlib."""
-    algorithm = find(algo)
-    return getattr(import_module(algorithm.module), algorithm.name)
+    name = find(algo).name
+    return getattr(import_module(f"ray.rllib.algorithms.{name.lower()}"), name)
 
 
 def configure(

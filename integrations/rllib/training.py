@@ -239,7 +239,7 @@ def _check(settings: Settings) -> Grouping | None:
             raise envoi.MissingBackend(
                 f"--track {name} needs the package {TRACKERS[name]}; pip install {TRACKERS[name]}"
             )
-    from .env_preflight import preflight
+    from .registration import preflight
 
     observations, actions = preflight(
         settings.env_of(settings.trials[0].overrides),

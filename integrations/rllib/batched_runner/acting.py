@@ -8,7 +8,7 @@ actions. One agent has one batch, of all lanes; several have one by policy, with
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -165,12 +165,3 @@ class Scaling:
 def items_of(values: Any) -> list[Any]:
     """Returns the rows of a nested array."""
     return list(values) if isinstance(values, (np.ndarray, list)) else unbatch(values)
-
-
-def parts_of(space: spaces.Space[Any]) -> Iterator[spaces.Space[Any]]:
-    """Yields the spaces inside of nested `Dict` and `Tuple` spaces, or the space itself."""
-    if isinstance(space, (spaces.Dict, spaces.Tuple)):
-        for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
-            yield from parts_of(part)
-    else:
-        yield space

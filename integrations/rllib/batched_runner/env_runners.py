@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import tree
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from ray.rllib.callbacks.callbacks import RLlibCallback
@@ -35,13 +36,13 @@ from ray.rllib.utils.metrics import (
     NUM_MODULE_STEPS_SAMPLED_LIFETIME,
     WEIGHTS_SEQ_NO,
 )
-from ray.rllib.utils.spaces.space_utils import batch
+from ray.rllib.utils.spaces.space_utils import batch, get_base_struct_from_space
 from ray.util.debug import log_once
 
 from envoi.adapters.rllib.form import RLlibForm
 
 from ..callbacks import EnvoiCallbacks
-from .acting import Acting, Scaling, items_of, obstacle_in_connectors, parts_of
+from .acting import Acting, Scaling, items_of, obstacle_in_connectors
 from .rollout import Rollout
 
 ROWS = "memorized_map_structure"
@@ -88,10 +89,13 @@ class BatchedSampling(EnvRunner):
             message = "envoi's batched env runner works as RLlib's own, more slowly: %s"
             logging.getLogger("envoi").warning(message, self.reason)
 
-    @staticmethod
-    def obstacle_in(config: Any) -> str | None:
+    @classmethod
+    def obstacle_in(cls, config: Any) -> str | None:
         """Returns why a runner of a config would work as RLlib's; None if nothing in the config shows a reason."""
-        raise NotImplementedError
+        if config.is_multi_agent != issubclass(cls, MultiAgentEnvRunner):
+            return f"the config has {'several agents' if config.is_multi_agent else 'one agent'}"
+        is_heard = not config.is_multi_agent and _STEP in callbacks_heard(config)
+        return f"the callback {_STEP} needs an episode of each lane" if is_heard else None
 
     def _obstacle(self) -> str | None:
         """Returns why the parts of this runner keep it from stepping all lanes together; None if they do not."""
@@ -221,16 +225,9 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
         super().__init__(**arguments)
         self._reads_items = _END in callbacks_heard(self.config, EnvoiCallbacks)  # by a callback of the user's
 
-    @staticmethod
-    def obstacle_in(config: Any) -> str | None:
-        """Returns why a runner of a config would work as RLlib's; None if nothing in the config shows a reason."""
-        if config.is_multi_agent:
-            return "the config has several agents"
-        return f"the callback {_STEP} needs an episode of each lane" if _STEP in callbacks_heard(config) else None
-
     def _obstacle_in_env(self) -> str | None:
         for what in ("observation", "action"):
-            for part in parts_of(getattr(self.env, f"single_{what}_space")):
+            for part in tree.flatten(get_base_struct_from_space(getattr(self.env, f"single_{what}_space"))):
                 if not isinstance(part, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
                     return f"values of the {what} space {part} are not arrays"
         mode = AutoresetMode(self.env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
@@ -357,11 +354,6 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
         super().__init__(**arguments)
         if self.reason is None and self.env is not None:
             self.env.copy = False  # envoi's environments return new values in each step
-
-    @staticmethod
-    def obstacle_in(config: Any) -> str | None:
-        """Returns why a runner of a config would work as RLlib's; None if nothing in the config shows a reason."""
-        return None if config.is_multi_agent else "the config has one agent"
 
     def _obstacle_in_env(self) -> str | None:
         envs: Any = self.env.envs if type(self.env) is SyncVectorMultiAgentEnv else ()

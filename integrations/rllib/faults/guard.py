@@ -39,7 +39,7 @@ FIRST_EPISODES = 2
 EVERY = 1000
 """… and one step in so many, at random."""
 GRACE_SECONDS = 5.0
-"""A call that has been interrupted and goes on for longer ends the process."""
+"""An interrupted call that lasts longer ends the process."""
 PERIOD = 0.5
 LEAST_LOCKED = 30.0
 """Python's lock may be held for so many seconds, or for twice the limit of a call if that is more."""
@@ -132,7 +132,7 @@ class EnvGuard:
         self._name, self._options, self._file = name, options, file
         self._is_making, self._thread = False, 0
         self._late: Failure | None = None
-        self._form = form if options.check_specs is not False else None
+        self._form: Any = form if options.check_specs is not False else None
         self._validated: Any = None  # with True the form itself checks all
         if self._form is not None and options.check_specs == "sample":
             core = form.core

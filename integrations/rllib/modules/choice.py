@@ -251,17 +251,10 @@ def _batch(module: Any, space: spaces.Space[Any]) -> _Batch:
     sampled = batched.sample()
     if is_masked(space):
         sampled[MASK][:] = 1
-    observations = pytree.tree_map(torch.as_tensor, _plain(sampled))
+    observations = pytree.tree_map(torch.as_tensor, sampled)
     batch = _Batch({Columns.OBS: pytree.tree_map(lambda x: x.float() if x.is_floating_point() else x, observations)})
     if module.is_stateful():
         states = pytree.tree_map(torch.as_tensor, module.get_initial_state())
         batch[Columns.STATE_IN] = pytree.tree_map(lambda leaf: torch.stack([leaf] * _LANES), states)
         batch[Columns.OBS] = pytree.tree_map(lambda leaf: leaf[:, None], batch[Columns.OBS])  # one step in time
     return batch
-
-
-def _plain(value: Any) -> Any:
-    """Returns a nested value whose dicts are plain ones."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return tuple(_plain(inner) for inner in value) if isinstance(value, tuple) else value
