@@ -114,16 +114,6 @@ TEXTS = [
     ("ray.tune.execution.tune_controller", "TUNE_DISABLE_STRICT_METRIC_CHECKING", "let results come without a return otherwise"),
 ]  # fmt: skip
 
-CHECKPOINT = {
-    "COMPONENT_ENV_RUNNER": "env_runner",
-    "COMPONENT_ENV_TO_MODULE_CONNECTOR": "env_to_module_connector",
-    "COMPONENT_LEARNER": "learner",
-    "COMPONENT_LEARNER_GROUP": "learner_group",
-    "COMPONENT_MODULE_TO_ENV_CONNECTOR": "module_to_env_connector",
-    "COMPONENT_RL_MODULE": "rl_module",
-}
-"""The folders of a checkpoint that policy.py and multi_agent/joint_policy.py read, by RLlib's names of them."""
-
 ENVOIS_OWN = {"_np_random_seed", "_observations", "_step"}
 """Names that envoi gives attributes of its own, by strings, and that Ray happens to use too."""
 

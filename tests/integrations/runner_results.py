@@ -1,4 +1,4 @@
-"""What two env runners must have in common: the values of episodes and the metrics, as plain ones."""
+"""Results that two env runners must share: the values of episodes and the metrics, as plain ones."""
 
 import numpy as np
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode

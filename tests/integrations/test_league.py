@@ -97,15 +97,14 @@ def test_file_holds_every_trial_and_games_of_each_pair(tmp_path):
 
 
 def test_matches_count_the_games_against_each_version_and_name_it():
-    seats = {"learner first": ("main", "opponent_1"), "learner second": ("opponent_2", "main")}
     games = [
-        (dict(zip(("a", "b"), both, strict=True)), {"a": a, "b": b})
-        for both, a, b in [
-            (seats["learner first"], 1.0, -1.0),
-            (seats["learner second"], 1.0, -1.0),
-            (seats["learner second"], 0.0, 0.0),
-            (("opponent_0", "main"), 0.0, 0.5),
-            (("main", "main"), 1.0, -1.0),
+        ({"a": one, "b": other}, {"a": a, "b": b})
+        for one, other, a, b in [
+            ("main", "opponent_1", 1.0, -1.0),
+            ("opponent_2", "main", 1.0, -1.0),
+            ("opponent_2", "main", 0.0, 0.0),
+            ("opponent_0", "main", 0.0, 0.5),
+            ("main", "main", 1.0, -1.0),
         ]
     ]
     league = League([0, 0, 1], [Member(), Member(7, 12_000)])

@@ -4,7 +4,7 @@ import inspect
 from importlib import import_module
 
 import pytest
-from ray_internals import ATTRIBUTES, CHECKPOINT, METHODS, TEXTS, find, has_attribute, users, uses
+from ray_internals import ATTRIBUTES, METHODS, TEXTS, find, has_attribute, users, uses
 
 CALLED = [(owner, path, taken, advice) for owner, methods, advice in METHODS for path, taken in methods.items()]
 HELD = [(owner, name, advice) for owner, names, advice in ATTRIBUTES for name in names.split()]
@@ -65,31 +65,3 @@ def test_every_row_is_about_something_that_envoi_uses():
     ]
     unused += [name for _, name in NAMED if not users(name) and name != "__setattr__"]
     assert not unused, f"envoi no longer uses {unused}; remove their rows"
-
-
-def test_checkpoints_have_the_folders_that_policies_are_loaded_from():
-    from ray.rllib import core
-
-    changed = {
-        name: getattr(core, name, None) for name, folder in CHECKPOINT.items() if getattr(core, name, None) != folder
-    }
-    assert not changed, f"checkpoints have other folders in this Ray: {changed}; see policy.py and joint_policy.py"
-
-
-def test_default_connectors_are_those_that_the_runners_replace():
-    import gymnasium
-    from ray.rllib.algorithms.ppo import PPOConfig
-
-    from envoi.integrations.rllib.batched_runner.acting import obstacle_in_connectors
-
-    one = (gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2))
-    several = tuple(gymnasium.spaces.Dict({"a": space}) for space in one)
-    shared = PPOConfig().multi_agent(policies={"p"}, policy_mapping_fn=lambda *_, **__: "p")
-    for config, pair in ((PPOConfig(), one), (shared, several)):
-        spaces = {"__env__": pair, "__env_single__": pair}
-        pipelines = (
-            config.build_env_to_module_connector(env=None, spaces=spaces),
-            config.build_module_to_env_connector(env=None, spaces=spaces),
-        )
-        changed = obstacle_in_connectors(*pipelines, has_agents=config is shared)
-        assert changed is None, f"{changed} in this Ray; compare what each connector does with the runner's own code"
