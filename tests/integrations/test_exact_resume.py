@@ -3,11 +3,8 @@
 import hashlib
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -177,34 +174,24 @@ def test_algorithms_that_do_not_wait_for_their_runners_are_refused():
 
 @pytest.mark.deep
 @pytest.mark.parametrize(("env", "runners"), [("envoi:cartpole", 0), ("envoi:rps", 2)])
-def test_killed_job_ends_with_the_weights_of_an_uninterrupted_one(env, runners, tmp_path):
-    def job(name, *arguments):
-        command = [sys.executable, "-m", "envoi.integrations.cli", "train", env, "--exact", "--stop-steps", "5000"]
-        command += ["--num-env-runners", str(runners), "--out", str(tmp_path / name), *arguments]
-        if not arguments:
-            command += ["--set", "train_batch_size_per_learner=1000"]
-        process = subprocess.Popen(
-            command, start_new_session=True, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"}
-        )
-        started.callback(kill, process)
-        return process
-
-    def kill(process):
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-    with ExitStack() as started:
-        whole, killed = job("whole"), job("killed")
-        folder = RunFolder(tmp_path / "killed")
-        deadline = time.monotonic() + 120
-        while not folder.checkpoint.exists():
-            assert time.monotonic() < deadline
-            assert killed.poll() is None
-            time.sleep(0.2)
-        kill(killed)
-        assert job("killed", "--resume").wait() == 0
-        assert whole.wait() == 0
+def test_killed_job_ends_with_the_weights_of_an_uninterrupted_one(spawn, env, runners, tmp_path):
+    options = ("--exact", "--stop-steps", 5000, "--set", "train_batch_size_per_learner=1000")
+    whole, killed = (
+        spawn("train", env, *options, "--num-env-runners", runners, "--out", tmp_path / name)
+        for name in ("whole", "killed")
+    )
+    folder = RunFolder(tmp_path / "killed")
+    deadline = time.monotonic() + 120
+    while not folder.checkpoint.exists():
+        assert time.monotonic() < deadline
+        assert killed.poll() is None, killed.communicate()
+        time.sleep(0.2)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    resumed = spawn("train", "--resume", "--out", folder.path)
+    for process in (whole, resumed):
+        out, err = process.communicate(timeout=240)
+        assert process.returncode == 0, out + err
     assert saved_weights(tmp_path / "killed") == saved_weights(tmp_path / "whole")
 
 
