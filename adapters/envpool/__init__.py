@@ -11,7 +11,6 @@
 | none | discount: 0 if terminated, else 1 |
 | a lane that has ended is reset in the following step | `step(actions, restart=over)` |
 | `reset(env_id)` | `reset(mask=…)`, of any lanes |
-| `step(actions, env_id)` | `step(actions, hold=…)`, if all lanes are stepped at a time |
 | infos as arrays | infos by lane, without `env_id` and `players`, which are indices of lanes |
 | `seed=[…]` of the constructor | `reset(seed=…)`: the pool is made again, with a seed for each lane |
 

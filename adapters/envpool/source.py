@@ -13,14 +13,7 @@ from numpy.typing import NDArray
 
 from envoi import Array, EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
 from envoi.lane_values import put
-from envoi.protocol.batch_env import (
-    Mask,
-    default_discounts,
-    either,
-    make_batch_reset,
-    make_batch_step,
-    step_masks,
-)
+from envoi.protocol.batch_env import Mask, default_discounts, make_batch_reset, make_batch_step, step_masks
 from envoi.protocol.env import ENDED_LANES
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import batch_streams, lane_seeds
@@ -30,6 +23,7 @@ from envoi.tree import children, map_leaves
 
 from ..gymnasium.specs import from_space
 from ..gymnasium_vector.infos import read
+from ..gymnasium_vector.specs import VectorSpaces
 from ..shared.imported import ImportedBatch
 
 NAME = "envpool"
@@ -38,7 +32,7 @@ _INDICES = ("env_id", "players")
 """Entries of infos that are indices of lanes."""
 
 
-class FromEnvpool(ImportedBatch):
+class FromEnvpool(VectorSpaces, ImportedBatch):
     """A pool of envpool as a core batch.
 
     If a pool has fewer lanes in a batch than there are (`batch_size`), `step` sends all lanes and receives as often as
@@ -58,7 +52,6 @@ class FromEnvpool(ImportedBatch):
     _framework = NAME
     has_place = False  # for reset options
     restarts = frozenset({"step", "reset", "live"})
-    lanes_can_wait = True
 
     def __init__(self, source: Any) -> None:
         if not isinstance(source, gymnasium.Env):
@@ -69,7 +62,6 @@ class FromEnvpool(ImportedBatch):
         self._seeds: list[int] | None = None  # for the next reset, if the generator was set
         super().__init__(source, config["num_envs"])
         self._received_at_once: int = config["batch_size"] or self.batch_size
-        self.lanes_can_wait = self._received_at_once == self.batch_size
 
     def _describe(self) -> None:
         pool = self.source
@@ -83,23 +75,15 @@ class FromEnvpool(ImportedBatch):
             key: spec for key, spec in pool.spec.action_array_spec.items() if not key.endswith("env_id")
         }
 
-    def native_space(self, what: str, agent: Any = None) -> Any:
-        """Returns the pool's space of one lane.
-
-        Args:
-            what: `"observation"` or `"action"`.
-            agent: None, because there is only one agent.
-        """
-        return getattr(self.source, f"{what}_space")
-
     def native_lanes_space(self, what: str) -> Any:
         """Returns None: a pool has no space of all lanes."""
         return None
 
     # Values.
 
-    def _encoded(self, action: Any, lanes: int) -> dict[str, NDArray[Any]]:
-        """Returns actions of some lanes in the dtypes and shapes of the pool, by the pool's names."""
+    def _encoded(self, action: Any) -> dict[str, NDArray[Any]]:
+        """Returns actions in the dtypes and shapes of the pool, by the pool's names."""
+        lanes = self.batch_size
         found = {".".join(path) or "action": value for path, value in _by_path(self.action_spec, action)}
         values = found if len(self._sent_specs) > 1 else dict(zip(self._sent_specs, found.values(), strict=True))
         result: dict[str, NDArray[Any]] = {}
@@ -137,67 +121,40 @@ class FromEnvpool(ImportedBatch):
         if len(index):
             self.source._reset(index.astype(np.int32))
             lanes, values = self._received(len(index), is_reset=True)
-            observation = _scattered(observation, lanes, values[0], n)
+            observation = values[0] if len(index) == n else put(observation, lanes, values[0])
             for lane, info in zip(lanes.tolist(), values[-1], strict=True):
                 infos[lane] = info
         self._over, self._observation, self._begun = self._over & ~chosen, observation, True
         return make_batch_reset((observation, Infos(infos)))
 
     def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
-        restart, hold = step_masks(self, restart, hold)
-        idle = either(restart, hold)
-        over = self._over if idle is None else self._over & ~idle
+        restart, _ = step_masks(self, restart, hold)
+        self._check_begun("step")
+        over = self._over if restart is None else self._over & ~restart
         if restart is not None and np.count_nonzero(restart & ~self._over):
             live = np.flatnonzero(restart & ~self._over).tolist()
             raise EpisodeError(
                 f"step: lanes {live} of a pool have not ended, and only those that have begin a new episode within a "
                 "step; use reset(mask=…) before it"
             )
-        n = self.batch_size
-        if hold is None:
-            return self._step_some(action, np.arange(n), over, restart)
-        index = np.flatnonzero(~hold)
-        if len(index):
-            return self._step_some(map_leaves(lambda leaf: np.asarray(leaf)[index], action), index, over, restart)
-        self._check(over)
-        rewards, none = np.zeros((n, *self.reward_spec.shape), self.reward_spec.dtype), np.zeros(n, bool)
-        return make_batch_step(
-            (self._observation, rewards, none, none.copy(), np.ones(n), Infos([{} for _ in range(n)]))
-        )
-
-    def _step_some(self, action: Any, index: NDArray[np.intp], over: Mask, restart: Mask | None) -> Step:
-        """Steps some lanes, and returns the step of all; the others pause."""
-        self._check(over)
+        if np.count_nonzero(over):
+            raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
         n, rewarder = self.batch_size, self._rewarder
         before = None if rewarder is None else self._observation
-        self.source.send(self._encoded(action, len(index)), index.astype(np.int32))
-        lanes, values = self._received(len(index))
-        observation, reward, terminated, truncated, infos = values
-        if len(index) < n:
-            observation = _scattered(self._observation, lanes, observation, n)
-            # The others get zeros.
-            reward, terminated, truncated = (_scattered(None, lanes, one, n) for one in (reward, terminated, truncated))
-            each = dict(zip(lanes.tolist(), infos, strict=True))
-            infos = Infos([each.get(lane, {}) for lane in range(n)])
-        self._over = np.where(np.isin(np.arange(n), index), terminated | truncated, self._over)
-        self._observation = observation
+        self.source.send(self._encoded(action), np.arange(n, dtype=np.int32))
+        _, (observation, reward, terminated, truncated, infos) = self._received(n)
+        self._over, self._observation = terminated | truncated, observation
         if rewarder is not None:
             reward = np.array(np.broadcast_to(reward_step(rewarder, reward, before, action, observation), n))
-            reward[np.setdiff1d(np.arange(n), index)] = 0
             if restart is not None:
                 reward[restart] = 0
         discount = default_discounts(self.discount_spec, terminated)
         return make_batch_step((observation, reward, terminated, truncated, discount, infos))
 
-    def _check(self, over: Mask) -> None:
-        self._check_begun("step")
-        if np.count_nonzero(over):
-            raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
-
     def _received(self, count: int, is_reset: bool = False) -> tuple[NDArray[np.intp], tuple[Any, ...]]:
         """Returns lanes, in ascending order, and their values: without reward and flags after a reset."""
-        if not self.lanes_can_wait and count % self._received_at_once:
-            size = self._received_at_once
+        size = self._received_at_once
+        if size < self.batch_size and count % size:
             raise SpecError(f"{self!r}: expected a multiple of its batch_size {size} as lanes, got {count}")
         parts: list[tuple[Any, ...]] = []
         received = 0
@@ -273,12 +230,3 @@ def _joined(parts: Sequence[Any], order: NDArray[np.intp]) -> Any:
     if len(parts) == 1 and (order[1:] > order[:-1]).all():
         return parts[0]
     return map_leaves(lambda *each: np.concatenate(each)[order], *parts)
-
-
-def _scattered(before: Any, lanes: NDArray[np.intp], some: Any, n: int) -> Any:
-    """Returns the values of all n lanes, with new ones in some of them."""
-    if len(lanes) == n:
-        return some
-    if before is None:
-        before = map_leaves(lambda leaf: np.zeros((n, *leaf.shape[1:]), leaf.dtype), some)
-    return put(before, lanes, some)

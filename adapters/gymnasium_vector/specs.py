@@ -62,7 +62,7 @@ def batched_decoder(spec: SpecTree, n: int, path: str = "actions") -> Convert:
         return _array_decoder((n, *spec.shape), path)
     if isinstance(spec, Spec):
         return _tuple_decoder(decoder(spec, path), n, path)
-    parts = [(key, batched_decoder(sub, n, path + part)) for part, key, sub in children(spec)]
+    parts: list[Any] = [(key, batched_decoder(sub, n, path + part)) for part, key, sub in children(spec)]
     return branch_decoder(spec, parts, path, exact=False)
 
 
@@ -107,14 +107,15 @@ def with_lanes(spec: SpecTree, values: Any, index: NDArray[np.intp], some: Seque
 
 
 class VectorSpaces:
-    """The spaces of an importer's source, a vector env of gymnasium."""
+    """The spaces of an importer's source: a vector env of gymnasium, or one that has the spaces of one lane only."""
 
     source: Any
 
     def native_space(self, what: str, agent: Any = None) -> Any:
         """Returns the source's `"observation"` or `"action"` space of one lane."""
-        return getattr(self.source, f"single_{what}_space")
+        single = f"single_{what}_space"
+        return getattr(self.source, single if hasattr(self.source, single) else f"{what}_space")
 
     def native_lanes_space(self, what: str) -> Any:
-        """Returns the source's batched `"observation"` or `"action"` space."""
-        return getattr(self.source, f"{what}_space")
+        """Returns the source's batched `"observation"` or `"action"` space, or None if it has none."""
+        return getattr(self.source, f"{what}_space") if hasattr(self.source, f"single_{what}_space") else None

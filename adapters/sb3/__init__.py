@@ -98,8 +98,7 @@ def from_sb3(env: VecEnv, *, copy: Copy = "auto") -> BatchEnv:
 
     Args:
         env: The `VecEnv`, possibly wrapped.
-        copy: `True` to copy all observations, `False` to copy none, `"auto"` to copy those that the source still
-            holds.
+        copy: Whether to copy observations; `"auto"` copies those that the source still holds.
 
     Returns:
         A core batch with `.source`; for a form of envoi its core, the same object.

@@ -24,21 +24,7 @@ _OWN = frozenset({"terminal_observation", "TimeLimit.truncated"})
 """Keys of infos whose values have a place of their own in a core step."""
 
 
-class _SpacesOfOneLane:
-    """The spaces of a `VecEnv`, for forms that copy them."""
-
-    source: Any
-
-    def native_space(self, what: str, agent: Any = None) -> Any:
-        """Returns the source's `"observation"` or `"action"` space, which is that of one lane."""
-        return getattr(self.source, f"{what}_space")
-
-    def native_lanes_space(self, what: str) -> Any:
-        """Returns None: the source has no space of all lanes."""
-        return None
-
-
-class FromSB3(_SpacesOfOneLane, FromGymnasiumVector):
+class FromSB3(FromGymnasiumVector):
     """A `VecEnv` as a core batch, whose lanes can only be stepped together; see `FromGymnasiumVector`.
 
     It resets a lane as soon as the lane has ended, like a vector environment of gymnasium in mode `SAME_STEP`. Rewards
@@ -130,7 +116,7 @@ def loops_only(source: VecEnv) -> bool:
     return isinstance(source, DummyVecEnv) and all(getattr(kind, name) is getattr(DummyVecEnv, name) for name in names)
 
 
-class FromDummyVecEnv(_SpacesOfOneLane, FromSyncVector):
+class FromDummyVecEnv(FromSyncVector):
     """A `DummyVecEnv` as a batch of its sub-environments, whose rewards keep their precision; see `FromSyncVector`.
 
     If the source's own `seed` was called, the next reset without a seed uses these seeds.

@@ -124,16 +124,6 @@ def test_lanes_are_reset_by_a_mask_and_not_again_in_the_next_step():
         batch.step(np.ones(N, int), restart=np.ones(N, bool))
 
 
-def test_some_lanes_act_while_others_pause():
-    batch, mask = pool(), np.array([True, False, False, True])
-    first = batch.reset(seed=0).observation
-    step = batch.step(np.ones(N, int), hold=~mask)
-    assert exact(step.observation[~mask]) == exact(first[~mask])
-    assert step.reward.tolist() == [1.0, 0.0, 0.0, 1.0]
-    assert [info.get("elapsed_step") for info in step.info] == [1, None, None, 1]
-    assert exact(batch.step(np.ones(N, int), hold=~np.zeros(N, bool)).observation) == exact(step.observation)
-
-
 def test_what_was_returned_does_not_change():
     batch = pool()
     held = [batch.reset(seed=0), batch.step(np.ones(N, int))]
