@@ -48,7 +48,7 @@ class _ActionLeaf:
 def action_leaf(spec: Spec, path: str) -> _ActionLeaf:
     """Returns the part of RLlib's flat action for a leaf."""
     if isinstance(spec, Discrete):
-        return _ActionLeaf(1, np.array([spec.n]), None, lambda numbers: _shifted(numbers[..., 0], spec))
+        return _integers(spec, np.array(spec.n), np.array(spec.start, spec.dtype))
     if isinstance(spec, MultiDiscrete):
         return _integers(spec, spec.nvec, spec.start)
     if isinstance(spec, MultiBinary):
@@ -80,24 +80,21 @@ def _integers(spec: Any, counts: NDArray[Any], start: NDArray[Any]) -> _ActionLe
     first = np.asarray(start).astype(wide)
 
     def decode(numbers: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(numbers.reshape(numbers.shape[:-1] + shape).astype(wide) + first).astype(dtype)
+        # In a wide dtype, because a narrow one could overflow before the addition.
+        value = np.asarray(numbers.reshape(numbers.shape[:-1] + shape).astype(wide) + first).astype(dtype)
+        return value[()] if isinstance(spec, Discrete) else value
 
     return _ActionLeaf(int(np.prod(shape)), np.asarray(counts).ravel().astype(np.int64), None, decode)
-
-
-def _shifted(numbers: NDArray[Any], spec: Discrete) -> Any:
-    """Adds a spec's `start` to integers from 0, in int64, because a narrow dtype could overflow before the addition."""
-    return (numbers.astype(np.int64) + spec.start).astype(spec.dtype)
 
 
 def action_plan(spec: SpecTree, path: str) -> tuple[spaces.Space[Any], Callable[[Any], Any], Callable[[Any], Any]]:
     """Returns the space of an action and the functions that convert its values for the core."""
     if isinstance(spec, Discrete):
-        kind, start, one = spec.dtype.type, spec.start, spec
+        kind, start, shift = spec.dtype.type, spec.start, action_leaf(spec, path).decode
         return (
             spaces.Discrete(spec.n),
             lambda action: kind(int(action) + start),
-            lambda actions: _shifted(np.asarray(actions), one),
+            lambda actions: shift(np.asarray(actions)[..., None]),
         )
     parts = [action_leaf(leaf, at) for at, leaf in leaves(spec, path)]
     counts = [part.counts for part in parts if part.counts is not None]

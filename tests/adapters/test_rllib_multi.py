@@ -442,49 +442,6 @@ def test_rllibs_masking_module_plays_no_illegal_move(run):
             assert last.argmax() == 0  # the last stick was taken, and no agent took more than there were
 
 
-class Flags(MultiAgentEnv):
-    """Two agents that end in the first step with the given flags."""
-
-    def __init__(self, terminateds, truncateds):
-        super().__init__()
-        self.agents = self.possible_agents = [A, B]
-        self.observation_spaces = dict.fromkeys((A, B), spaces.Box(0, 1, (1,), np.float32))
-        self.action_spaces = dict.fromkeys((A, B), spaces.Discrete(2))
-        self.flags = terminateds, truncateds
-
-    def reset(self, *, seed=None, options=None):
-        return dict.fromkeys((A, B), np.zeros(1, np.float32)), {}
-
-    def step(self, actions):
-        return dict.fromkeys((A, B), np.zeros(1, np.float32)), dict.fromkeys((A, B), 0.0), *self.flags, {}
-
-
-@pytest.mark.parametrize(
-    ("terminateds", "truncateds", "recorded"),
-    [
-        ({"__all__": False}, {A: True, B: True, "__all__": True}, {A: BOTH, B: BOTH}),
-        ({"__all__": False}, {"__all__": True}, {A: CUT, B: CUT}),
-        ({A: True, "__all__": True}, {B: True, "__all__": False}, {A: T, B: BOTH}),
-        ({A: True, "__all__": False}, {"__all__": True}, {A: BOTH, B: CUT}),
-    ],
-    ids=["own flags lose the bootstrap", "all alone keeps it", "mixed as terminated loses it", "mixed as truncated"],
-)
-def test_how_rllib_labels_flags(run, terminateds, truncateds, recorded):
-    """Why the form gives the flags that it gives."""
-    register_env("envoi-flags", lambda _: Flags(terminateds, truncateds))
-    settings = (
-        PPOConfig()
-        .environment("envoi-flags", disable_env_checking=True)
-        .env_runners(num_env_runners=0)
-        .multi_agent(policies={A, B}, policy_mapping_fn=lambda agent, *_, **__: agent)
-    )
-    gymnasium.registry.pop("rllib-multi-agent-env-v0", None)
-    runner = MultiAgentEnvRunner(config=settings, worker_index=1)
-    (episode,) = runner.sample(num_episodes=1, random_actions=True)
-    assert labels(episode) == recorded
-    runner.stop()
-
-
 # Registration, and a try beforehand.
 
 
