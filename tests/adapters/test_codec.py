@@ -170,7 +170,7 @@ def test_integers_with_few_values_are_one_hot_and_others_are_numbers():
     assert wide.encode(np.array([2**63, 2**63 + 1], np.uint64)).tolist() == [1, 0, 0, 1]
 
 
-@pytest.mark.parametrize("size", IMAGE_SIZES)
+@pytest.mark.parametrize("size", IMAGE_SIZES[::2])
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"])
 def test_images_stay_images_between_0_and_1(size, dtype):
     bounds = {"low": 0, "high": 1} if dtype.startswith("float") else {}

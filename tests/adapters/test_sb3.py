@@ -1,7 +1,6 @@
 """Stable-Baselines3's `VecEnv`, both ways, beside its own `DummyVecEnv`."""
 
 import copy
-import warnings
 
 import gymnasium
 import numpy as np
@@ -28,7 +27,6 @@ import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError
 from envoi.adapters import from_env, from_sb3, load, registry, to_gymnasium, to_gymnasium_vector, to_sb3
 from envoi.adapters.sb3 import FromDummyVecEnv, FromSB3, ToSB3
-from envoi.adapters.shared.loss import NarrowingWarning
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning"),
@@ -188,16 +186,6 @@ def test_options_that_differ_leave_lanes_of_one_model_their_own_random_numbers()
         seen = venv.reset()
         assert seen[:, 1].tolist() == [0.5, 0, 0.5]
         assert len(set(seen[:, 0])) == N
-
-
-def test_rewards_are_narrowed_and_say_so_once():
-    core = envoi.batch(Rich(), 2)
-    with pytest.warns(NarrowingWarning, match="reward: precision narrowed"):
-        venv = to_sb3(core)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        venv.reset()
-        venv.step(np.zeros((2, 3), int))
 
 
 def test_a_step_has_two_halves():
