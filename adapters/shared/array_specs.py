@@ -23,15 +23,7 @@ from envoi.tree import children, map_leaves, rebuild
 
 @dataclass(frozen=True, eq=False)
 class ArrayForm:
-    """A spec as one array.
-
-    Attributes:
-        shape: Sizes of the axes.
-        dtype: The numpy dtype.
-        low: Lower bounds (inclusive) of that shape as `Array` takes them, or None.
-        high: Upper bounds, likewise.
-        name: The name of the value, or None.
-    """
+    """A spec as one array; its bounds, if there are any, are inclusive and of its shape, as `Array` takes them."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]

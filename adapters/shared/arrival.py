@@ -30,12 +30,8 @@ Take = Callable[..., Any]
 def is_held(value: Any, own: int = 1) -> bool:
     """Returns True if its source may still change a value: an array, or a container of arrays.
 
-    CPython's reference counts tell. What they cannot tell, such as memory of C code, counts as held.
-
-    Args:
-        value: An object in a local variable of the caller, not of a function around it.
-        own: The number of references that the caller knows of: 1 for the variable alone, 2 for one more by a tuple or
-            dict that came with it.
+    CPython's reference counts tell. What they cannot tell, such as memory of C code, counts as held. The caller has the
+    value in a local variable, and knows of `own` references: that one, and perhaps one by a tuple or dict around it.
     """
     if getrefcount(value) > _ALONE + own:
         return True

@@ -1,9 +1,4 @@
-"""The base of the forms of all frameworks: core, metadata, snapshots, pickles, closing, and the attributes inside.
-
-A form of one environment has the public attributes of its core's wrappers, model or source, such as `form.physics` or
-`form.gravity`, as wrappers of most frameworks have those of the environment inside. Names by which libraries recognise
-the environments of a framework are left out; `get_wrapper_attr` finds those too.
-"""
+"""The bases of the forms of all frameworks."""
 
 from __future__ import annotations
 
@@ -61,10 +56,6 @@ class AnyForm(Planned, CoreHolder):
     `copy.copy` of a form copies its core too, because a shallow copy would share the episode. A class lists in
     `_memory` the names of the attributes that change during an episode, apart from those of its bases; snapshots of
     environments around the form contain them.
-
-    Attributes:
-        metadata: A copy of the core's metadata.
-        render_mode: The core's render mode.
     """
 
     metadata: Any
@@ -206,7 +197,11 @@ class AnyForm(Planned, CoreHolder):
 
 
 class OpenForm(AnyForm):
-    """Base of the forms that have the public attributes of what is inside."""
+    """Base of the forms that have the public attributes of what is inside, such as `form.physics` or `form.gravity`.
+
+    Wrappers of most frameworks do so too. Names by which libraries recognise the environments of a framework are left
+    out; `get_wrapper_attr` finds those too.
+    """
 
     def _opens(self) -> bool:
         """Returns True if the form has the public attributes of what is inside."""
@@ -241,7 +236,7 @@ class OpenForm(AnyForm):
         return next((one for one in self._holders() if hasattr(one, name)), None) if _is_open(name) else None
 
     def _holders(self) -> Iterator[Any]:
-        """Yields what is inside, outermost first, except importers."""
+        """Yields what is inside, except importers."""
         try:
             core = object.__getattribute__(self, "_core_inside")
         except AttributeError:  # this form is being made, or copied

@@ -32,24 +32,17 @@ from .loss import DroppedOptionsWarning, Loss, UnseededWarning, warn_user
 
 
 class CoreHolder:
-    """An environment of a framework with a core environment inside; the base by which forms are recognised.
-
-    Attributes:
-        core: The core environment.
-    """
+    """An environment of a framework with a core environment inside; the base by which forms are recognised."""
 
     core: Any = set_once("core", "make a new form of it")
     _core_inside: Any
 
 
 class MultiCoreHolder(CoreHolder):
-    """The same for frameworks of several agents.
-
-    Attributes:
-        multi: The core environment as one of several agents; `core` may be of one.
-    """
+    """The same for frameworks of several agents."""
 
     multi: MultiEnv
+    """The core environment as one of several agents; `core` may be of one."""
 
 
 def declared_names(kind: type, attribute: str) -> tuple[str, ...]:
@@ -80,13 +73,10 @@ class Planned:
 
 
 class FromSource(Process):
-    """A core environment that represents one of a framework.
-
-    Attributes:
-        source: The framework's environment, possibly wrapped.
-    """
+    """A core environment that represents one of a framework."""
 
     source: Any
+    """The framework's environment, possibly wrapped."""
 
     _framework: ClassVar[str]
     """The framework's name in the registry."""
@@ -120,16 +110,14 @@ class Imported(Planned, FromSource):
 
     A class lists in `_memory` the names of the attributes that change during an episode, apart from those of its
     bases; snapshots contain them.
-
-    Attributes:
-        has_place: True if `reset` of the source takes options. If not, options go to a form of envoi inside, or are
-            dropped.
     """
 
     _memory: ClassVar[tuple[str, ...]] = ("_streams",)
     _form_kind: ClassVar[type[CoreHolder]] = CoreHolder
 
     has_place: bool = True
+    """True if `reset` of the source takes options. If not, they go to a form of envoi inside, or are dropped."""
+
     _form_inside: Any  # of `_form_kind`, or None
     _warned_of_options: bool = False
 
@@ -467,7 +455,6 @@ class SeedsSource(Imported):
 
     @property
     def _has_seeder(self) -> bool:
-        """True if the user gave a function that seeds the source."""
         return self._seeder is not None
 
     @property

@@ -142,18 +142,12 @@ def _seed(held: Any, seed: int) -> None:
 # Snapshots: the attributes of the layers, copied as a whole so that shared objects stay shared. Layers are not copied.
 
 
-class _Layer:
-    """A placeholder for a layer in a snapshot; a copy of the source has its own layer in that place."""
-
-    def __init__(self, kind: type) -> None:
-        self.kind = kind
-
-
 class Content:
     """A copy of the attributes of a source's layers."""
 
     def __init__(self, parts: list[Any]) -> None:
-        self._layers = [_Layer(type(part)) for part in parts]
+        self._kinds = [type(part) for part in parts]
+        self._layers = [object() for _ in parts]  # placeholders: a copy of the source has layers of its own there
         stand_ins: dict[int, Any] = dict(zip(map(id, parts), self._layers, strict=True))
         try:
             self._held = deepcopy(
@@ -166,9 +160,9 @@ class Content:
 
     def put_back(self, parts: list[Any]) -> None:
         """Restores the attributes in layers of the same classes."""
-        if [layer.kind for layer in self._layers] != [type(part) for part in parts]:
+        if self._kinds != [type(part) for part in parts]:
             raise SnapshotUnsupported(
-                f"restore: expected a snapshot of {parts[0]}, got one of a {self._layers[0].kind.__name__}"
+                f"restore: expected a snapshot of {parts[0]}, got one of a {self._kinds[0].__name__}"
             )
         stand_ins: dict[int, Any] = dict(zip(map(id, self._layers), parts, strict=True))
         for part, held in zip(parts, deepcopy(self._held, stand_ins), strict=True):

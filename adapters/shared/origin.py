@@ -13,21 +13,13 @@ from envoi.wrapping.one_agent import OneOfMany, Sole
 
 @dataclass(frozen=True)
 class Origin:
-    """A description from which an environment can be made again, as it was when `mark` recorded it.
+    """A description from which an environment can be made again, as it was when `mark` recorded it."""
 
-    Attributes:
-        name: The name for `envoi.adapters.load`, without arguments; empty if `spec` describes the environment.
-        arguments: The arguments for `load`.
-        spec: A framework's description, such as an `EnvSpec` of gymnasium.
-        rewarder: The rewarder that was set on the environment; None for its own.
-        context: The context that was set on it; None for the default.
-    """
-
-    name: str = ""
+    name: str = ""  # for `envoi.adapters.load`; empty if `spec` describes the environment
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    spec: Any = None
-    rewarder: Any = None
-    context: Mapping[str, Any] | None = None
+    spec: Any = None  # a framework's description, such as an `EnvSpec` of gymnasium
+    rewarder: Any = None  # that was set on the environment; None for its own
+    context: Mapping[str, Any] | None = None  # that was set on it; None for the default
 
 
 def core_layers(core: Any) -> list[Any]:
