@@ -126,13 +126,13 @@ class EnvUnderTest:
 
     def collector(self, driver: Driver, seed: Any = None, **options: Any) -> Collector:
         """Returns a collector for a driver, with the options of `Collector`."""
-        return Collector(driver, self.extent.seed if seed is None else seed, **options)
+        return Collector(driver, self.extent.seed if seed is None else seed, **{"limit": self.trace_limit, **options})
 
     def trace(self, driver: Driver | None = None, episodes: int | None = None, **options: Any) -> list[Transition]:
         """Collects the transitions of some episodes, for a comparison."""
         count = self.extent.episodes if episodes is None else episodes
         if driver is not None:
-            return self.collector(driver, **options).collect(count, self.trace_limit)
+            return self.collector(driver, **options).collect(count)
         with self.temporary_driver() as new:
             return self.trace(new, count, **options)
 

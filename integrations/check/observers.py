@@ -49,14 +49,14 @@ class Rollout:
 
     def play(self, seed: int, episodes: int, limit: int) -> Rollout:
         """Plays whole episodes, and shows each transition to the observers."""
-        collector = Collector(self.driver, seed)
+        collector = Collector(self.driver, seed, limit)
         observers: list[Observer] = [MutationObserver(self), ValueObserver(self)]
         if self.driver.kind == "multi":
             observers.append(AgentObserver(self))
         began = time.perf_counter()
         while time.perf_counter() - began <= ROLLOUT_SECONDS:
             try:
-                transition = collector.advance(limit)
+                transition = collector.advance()
             except Exception as raised:
                 when = f"step {collector.step}" if collector.step else "the reset"
                 self.error = raised, f"{when} of episode {max(collector.episode, 1)}"

@@ -80,31 +80,33 @@ def global_generators_restored() -> Iterator[None]:
 class Collector:
     """Plays a driver with random actions, episode after episode, and returns transitions.
 
-    `global_seeds` are those of `random` and `np.random`, to which the number of the call is added; `between` is called
-    before each step.
+    An episode has at most `limit` steps. `global_seeds` are those of `random` and `np.random`, to which the number of
+    the call is added; `between` is called before each step.
     """
 
     def __init__(
         self,
         driver: Driver,
         seed: Any,
+        limit: int,
         policy: Policy = "random",
         action_seed: int = 0,
         global_seeds: tuple[int, int] = (0, 0),
         between: Callable[[Driver], None] | None = None,
     ) -> None:
-        self.driver, self.seed, self.policy, self.action_seed = driver, seed, policy, action_seed
+        self.driver, self.seed, self.limit = driver, seed, limit
+        self.policy, self.action_seed = policy, action_seed
         self.global_seeds, self.between = global_seeds, between
         self.calls = self.episode = self.step = 0
         self.reply: Reply | None = None
         self.actions: Mapping[Agent, Any] = {}
         self._rng = np.random.default_rng(action_seed)
 
-    def advance(self, limit: int) -> Transition:
-        """Makes the next call: a step, or a reset where the episode is over or `limit` steps long."""
+    def advance(self) -> Transition:
+        """Makes the next call: a step, or a reset where the episode is over or at its limit."""
         self.calls += 1
         self.seed_global_generators()
-        if self.reply is None or self.reply.over or self.step >= limit:
+        if self.reply is None or self.reply.over or self.step >= self.limit:
             self.episode, self.step, self.actions, before = self.episode + 1, 0, {}, {}
             self.reply = self.driver.reset(self.seed if self.episode == 1 else None)
         else:
@@ -117,12 +119,16 @@ class Collector:
             self.reply = self.driver.step(dict(self.actions))
         return Transition(self.episode, self.step, self.actions, before, self.reply, copy_reply(self.reply))
 
-    def collect(self, episodes: int, limit: int) -> list[Transition]:
+    def collect(self, episodes: int) -> list[Transition]:
         """Collects transitions until the end of an episode, from the current state."""
         trace: list[Transition] = []
-        while not (self.episode >= episodes and self.reply is not None and (self.reply.over or self.step >= limit)):
-            trace.append(self.advance(limit))
+        while not (self.episode >= episodes and self.reply and (self.reply.over or self.step >= self.limit)):
+            trace.append(self.advance())
         return trace
+
+    def calls_of(self, count: int) -> list[Transition]:
+        """Makes some calls, across the ends of episodes."""
+        return [self.advance() for _ in range(count)]
 
     def with_driver(self, driver: Driver) -> Collector:
         """Returns a copy of the collector, at the same call, for another driver."""

@@ -41,7 +41,7 @@ def copies(env: EnvUnderTest) -> Outcome:
     for name, copier in COPIERS.items():
         with env.temporary_driver() as driver:
             original = env.collector(driver)
-            done = [original.advance(env.trace_limit) for _ in range(min(STEPS_BEFORE, len(env.reference)))]
+            done = original.calls_of(min(STEPS_BEFORE, len(env.reference)))
             try:
                 copied = original.with_driver(driver.with_env(copier(driver.env)))
             except Exception as error:
@@ -50,9 +50,7 @@ def copies(env: EnvUnderTest) -> Outcome:
             expected = env.reference[len(done) :]
             before = traces_differ(env.reference[: len(done)], done, driver)
             for label, collector in (("the copy", copied), ("the original, beside its copy,", original)):
-                difference = before or traces_differ(
-                    expected, [collector.advance(env.trace_limit) for _ in expected], driver
-                )
+                difference = before or traces_differ(expected, collector.calls_of(len(expected)), driver)
                 if difference is not None:
                     return failed(f"{name} in an episode: {label} continues differently: {difference}")
     return remark("; ".join(unsupported)) if unsupported else PASSED
@@ -65,8 +63,7 @@ def snapshots(env: EnvUnderTest) -> Outcome:
         core: Any = own_driver.core_env()
         driver = core_driver(core)
         collector = env.collector(driver)
-        for _ in range(min(STEPS_BEFORE, len(env.reference))):
-            collector.advance(env.trace_limit)
+        collector.calls_of(min(STEPS_BEFORE, len(env.reference)))
         try:
             snapshot = core.snapshot()
         except SnapshotUnsupported as error:
@@ -74,11 +71,11 @@ def snapshots(env: EnvUnderTest) -> Outcome:
         restored = collector.with_driver(driver)
         ended = driver.ended if isinstance(driver, BatchDriver) else None
         # Past the end of an episode, so that the snapshot is restored across it.
-        first = [collector.advance(env.trace_limit) for _ in range(2 * env.trace_limit)]
+        first = collector.calls_of(2 * env.trace_limit)
         core.restore(snapshot)
         if isinstance(driver, BatchDriver) and ended is not None:
             driver.ended = ended
-        second = [restored.advance(env.trace_limit) for _ in range(2 * env.trace_limit)]
+        second = restored.calls_of(2 * env.trace_limit)
     return failed_if(traces_differ(first, second, driver), "after restore() it continues differently")
 
 
@@ -105,9 +102,8 @@ def lanes_like_alone(env: EnvUnderTest) -> Outcome:
     if not isinstance(lanes, Lanes):
         return skipped("one random stream serves all lanes, so a lane alone gets other random numbers")
     seeds = [env.extent.seed + index for index in range(lanes.batch_size)]
-    collector = env.collector(BatchDriver(lanes), seed=seeds)
     calls = min(CALLS, 2 * env.trace_limit)
-    trace = [collector.advance(calls) for _ in range(calls)]
+    trace = env.collector(BatchDriver(lanes), seeds, limit=calls).calls_of(calls)
     for index in range(lanes.batch_size):
         difference = _difference_alone(trace, index, CoreDriver(alone(index)), seeds[index])
         if difference is not None:
@@ -140,9 +136,7 @@ def lanes_apart(env: EnvUnderTest) -> Outcome:
         n = len(driver.possible_agents)
         if n < 2:
             return skipped("there is one lane")
-        collector = env.collector(driver)
-        for _ in range(3):
-            transition = collector.advance(env.trace_limit)
+        transition = env.collector(driver).calls_of(3)[-1]
         mask = np.zeros(n, bool)
         mask[0] = True
         observations, _ = driver.env.reset(mask=mask)

@@ -34,10 +34,9 @@ def resets_twice(env: EnvUnderTest) -> Outcome:
             violation = spec_violation(driver.observation_specs[agent], value, driver.label("observation", agent))
             if violation is not None and violation[0] == "observation-in-spec":
                 return failed(f"{violation[1]} (the second of two resets in a row)")
-        collector = env.collector(driver)
-        collector.reply = reply
-        collector.episode = 1
-        collector.collect(1, min(env.trace_limit, 10))
+        collector = env.collector(driver, limit=min(env.trace_limit, 10))
+        collector.reply, collector.episode = reply, 1
+        collector.collect(1)
     return PASSED
 
 
@@ -76,8 +75,8 @@ def no_limit_as_termination(env: EnvUnderTest) -> Outcome:
     episode_ends = list(rollout.ends)
     with env.temporary_driver() as driver:
         for number in range(LIMIT_EPISODES):
-            collector = env.collector(driver, seed=extent.seed + 1 + number, policy="same", action_seed=number)
-            last = collector.collect(1, longest + 1)[-1]
+            options: Any = {"limit": longest + 1, "policy": "same", "action_seed": number}
+            last = env.collector(driver, extent.seed + 1 + number, **options).collect(1)[-1]
             if last.reply.over:
                 episode_ends.append(last)
     reached = [end for end in episode_ends if end.step >= longest]
@@ -114,15 +113,15 @@ def after_the_end(env: EnvUnderTest) -> Outcome:
         collector = env.collector(driver)
         if isinstance(driver, BatchDriver):
             for _ in range(env.trace_limit):
-                reply = collector.advance(env.trace_limit).reply
+                reply = collector.advance().reply
                 if any(map(reply.ended, driver.possible_agents)):
                     step = lambda: driver.step_without_restart(collector.actions)  # noqa: E731
                     return _is_refused(driver, step, "of a lane that has ended")
             return skipped("no lane ended")
-        limit = max((end.step for end in env.rollout.ends), default=0)
-        over = False
-        while limit and not over and collector.episode <= env.extent.episodes:
-            over = collector.advance(limit + 1).reply.over
+        longest = max((end.step for end in env.rollout.ends), default=0)
+        collector.limit, over = longest + 1, False
+        while longest and not over and collector.episode <= env.extent.episodes:
+            over = collector.advance().reply.over
         if not over:
             return skipped("no episode ended")
         actions = dict(collector.actions)
@@ -177,7 +176,7 @@ def metadata_stays(env: EnvUnderTest) -> Outcome:
     before = copy_value(env.driver.metadata)
     if env.independent:
         with env.temporary_driver() as driver:
-            env.collector(driver).collect(1, 3)
+            env.collector(driver, limit=3).collect(1)
     difference = values_differ(before, env.driver.metadata, "metadata")
     if difference is None:
         return PASSED
@@ -206,7 +205,7 @@ def renders(env: EnvUnderTest) -> Outcome:
     with env.temporary_driver() as driver:
         collector = env.collector(driver)
         for _ in range(3):
-            collector.advance(env.trace_limit)
+            collector.advance()
             try:
                 image = driver.render()
             except NotAvailable:

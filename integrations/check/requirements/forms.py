@@ -155,8 +155,8 @@ def trace_comes_back(form: FormUnderTest) -> Outcome:
     driver, other = core_driver(returned), core_driver(original)
     if isinstance(driver, BatchDriver) and isinstance(other, BatchDriver):
         other.restarts_in_step = driver.restarts_in_step
-    actual = Collector(driver, seed).collect(episodes, env.trace_limit)
-    expected = Collector(other, core_seed).collect(episodes, env.trace_limit)
+    actual = Collector(driver, seed, env.trace_limit).collect(episodes)
+    expected = Collector(other, core_seed, env.trace_limit).collect(episodes)
     difference = traces_differ(expected, actual, driver)
     narrows = any(loss.field == "precision" for loss in form.losses)
     if difference is None or (narrows and _equal_within_float32(expected, actual)):

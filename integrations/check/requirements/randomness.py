@@ -108,7 +108,7 @@ def _changed_generator(env: EnvUnderTest) -> str:
         collector = env.collector(driver)
         for _ in range(4):
             # `advance` seeds the generators, then makes the call; choosing actions uses neither.
-            collector.advance(env.trace_limit)
+            collector.advance()
             states = _generator_states()
             collector.seed_global_generators()
             for name, clean in _generator_states().items():
@@ -149,19 +149,19 @@ def instances_apart(env: EnvUnderTest) -> Outcome:
     """Building and stepping another environment of the same kind has no influence."""
     if not env.independent:
         return skipped("the only environment cannot be copied; give a function that makes it")
-    seed, limit = env.extent.seed, env.trace_limit
+    seed = env.extent.seed
     second_alone = env.trace(seed=seed + 1, action_seed=1)
     with env.temporary_driver() as first_driver:
         collector = env.collector(first_driver)
-        first, second = [collector.advance(limit)], []
+        first, second = [collector.advance()], []
         # Built within the first one's episode, as building it may be what disturbs that.
         with env.temporary_driver() as second_driver:
             other = env.collector(second_driver, seed=seed + 1, action_seed=1)
             while len(first) < len(env.reference) or len(second) < len(second_alone):
                 if len(second) < len(second_alone):
-                    second.append(other.advance(limit))
+                    second.append(other.advance())
                 if len(first) < len(env.reference):
-                    first.append(collector.advance(limit))
+                    first.append(collector.advance())
     difference = traces_differ(env.reference, first, env.driver) or traces_differ(second_alone, second, env.driver)
     return failed_if(difference, "another environment of the same kind, built and stepped in turn, changes it")
 

@@ -46,7 +46,7 @@ def options_stay(env: EnvUnderTest) -> Outcome:
     with env.temporary_driver() as driver:
         collector = env.collector(driver)
         collector.reply = driver.reset(env.extent.seed, options)
-        collector.advance(env.trace_limit)
+        collector.advance()
     return failed(f"options: {{}} became {options!r}") if options else PASSED
 
 
@@ -58,7 +58,7 @@ def state_stays(env: EnvUnderTest) -> Outcome:
     with env.temporary_driver() as driver:
         try:
             with unchanged_states(driver.env):
-                env.collector(driver).collect(1, env.trace_limit)
+                env.collector(driver).collect(1)
         except SpecError as error:
             return failed(str(error)) if "in place" in str(error) else PASSED
     return PASSED
