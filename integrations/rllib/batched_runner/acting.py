@@ -59,10 +59,8 @@ def obstacle_in_connectors(to_module: Any, to_env: Any, has_agents: bool) -> str
         found = [type(connector) for connector in pipeline.connectors]
         if custom := [kind.__name__ for kind in found if kind not in expected]:
             return f"the {stage} connector {custom[0]} needs an episode of each lane"
-        if missing := [kind.__name__ for kind in expected if kind not in found]:
-            return f"RLlib's {stage} connector {missing[0]} is missing"
         if found != expected:
-            return f"RLlib's {stage} connectors are in another order"
+            return f"RLlib's {stage} connectors are not all there in their order"
     return None
 
 

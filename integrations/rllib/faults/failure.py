@@ -12,7 +12,7 @@ import json
 import multiprocessing
 import traceback
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -51,7 +51,7 @@ class Failure:
 
     def write(self, path: Path) -> None:
         """Writes the failure to the file of a job."""
-        write_atomically(path, json.dumps(asdict(self), indent=1))
+        write_atomically(path, json.dumps(vars(self), indent=1))
 
 
 def read_failure(path: Path) -> str | None:

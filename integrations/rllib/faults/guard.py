@@ -162,7 +162,6 @@ class EnvGuard:
         result = self._call(function, action)
         if self._form is not None:
             self._check(result[0], result[1], self._is_edge(result))
-        self._count(result)
         return result
 
     def _watch(self) -> None:
@@ -181,9 +180,6 @@ class EnvGuard:
         if self._late is not None:
             self._fail(CallInterrupted())
         return result
-
-    def _count(self, result: Any) -> None:
-        """Counts what a step has ended; only batches have anything to count."""
 
     def _is_edge(self, result: Any) -> bool:
         """Returns True if one of the first episodes began or ended in a step."""
@@ -298,11 +294,13 @@ class BatchGuard(EnvGuard):
         self._began[:] = 0
         return super().reset(function, **arguments)
 
-    def _count(self, result: Any) -> None:
+    def step(self, function: Callable[[Any], Any], action: Any, /) -> Any:
+        result = super().step(function, action)
         if self._over.any():
             self._began[self._over] = self.steps
             self._ended[self._over] += 1
         self._over = np.logical_or(result[2], result[3])
+        return result
 
     def _is_edge(self, result: Any) -> bool:
         if self._fewest_ended >= FIRST_EPISODES:

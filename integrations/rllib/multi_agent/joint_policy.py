@@ -172,10 +172,6 @@ class SeatedPolicy:
     """One policy of a `JointPolicy`, acting for one agent at a time, as `Policy` does in an env of one agent."""
 
     def __init__(self, joint: JointPolicy, policy_id: str) -> None:
-        if policy_id not in joint.module:
-            raise UnknownName(
-                f"policy_id: no policy is called {policy_id!r}; {nearest(policy_id, joint.module.keys())}"
-            )
         self._joint = joint
         self.policy_id = policy_id
         self._agent = joint.grouping.policies.get(policy_id, joint.grouping.agents)[0]
