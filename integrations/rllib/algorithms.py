@@ -37,11 +37,6 @@ class Algorithm:
     lr: Mapping[str, float] = field(default_factory=dict)
     rates: tuple[str, ...] = ("lr",)
 
-    @property
-    def module(self) -> str:
-        """The module of RLlib that defines it."""
-        return f"ray.rllib.algorithms.{self.name.lower()}"
-
 
 _ANY = frozenset({"Discrete", "MultiDiscrete", "Box", "Tuple"})
 _REAL = frozenset({"Box"})

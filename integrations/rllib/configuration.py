@@ -235,8 +235,9 @@ def _describe_env(
 ) -> DescribedEnv:
     """Makes one instance of a registered env, looks at it, and closes it."""
     made = registered.make({**env_config, FORM: form})
+    is_batch = isinstance(made, VectorEnv)
     try:
-        lanes = check_lanes(made, num_envs) if isinstance(made, VectorEnv) else None
+        lanes = check_lanes(made, num_envs) if is_batch else None
         is_multi_agent = hasattr(made, "action_spaces")
         of_one = "single_" if lanes is not None else ""
         _, infos = made.reset()
