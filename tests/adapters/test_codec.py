@@ -112,6 +112,7 @@ def test_every_integer_action_of_the_spec_can_be_reached_and_no_other(spec):
     if isinstance(space, spaces.Discrete):
         assert space.start == 0
         actions = range(space.n)
+        assert made.decode_batch(np.arange(space.n)).tolist() == [made.decode(n).item() for n in actions]
     else:
         assert isinstance(space, spaces.MultiDiscrete)
         assert space.nvec.ndim == 1
