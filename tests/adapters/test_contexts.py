@@ -256,7 +256,7 @@ REBUILT = {
     "LunarLander-v3": {"FPS": 60},
     "BipedalWalker-v3": {"FPS": 60},
 }
-"""Of these, gymnasium makes a copy anew, in no episode."""
+"""Of these, gymnasium makes a new copy, in no episode."""
 
 
 @pytest.mark.parametrize("twin", COPIES.values(), ids=COPIES)
@@ -282,7 +282,7 @@ def test_a_copy_continues_in_the_context_and_has_one_of_its_own(name, twin):
 
 @pytest.mark.parametrize("twin", [copy.deepcopy, COPIES["pickle"]], ids=["copy", "pickle"])
 @pytest.mark.parametrize("name", REBUILT)
-def test_a_copy_that_is_made_anew_has_the_context(name, twin):
+def test_a_new_copy_has_the_context(name, twin):
     env, actions = imported(name, REBUILT[name]), actions_of(name, 15)
     before = twin(env)
     expected = trajectory(env, actions)

@@ -1,4 +1,4 @@
-"""An episode is begun, lived through and ended, and goes on from a snapshot; all else is refused in plain words."""
+"""An episode is begun, lived through and ended, and continued from a snapshot; all else is refused in plain words."""
 
 import copy
 import pickle
