@@ -25,10 +25,6 @@ What is lost:
 
 A batch becomes a vector env (`envoi.adapters.gymnasium_vector`). An import refuses stacked sequences of elements that
 are not arrays; a space of a class that only its author knows becomes a `Foreign` spec.
-
-Construction decides on conversions of values. A step of `ToGymnasium` then only drops the discount, or puts it into
-`info`; a step of `FromGymnasium` checks that the observation is as declared and that the source does not hold it, and
-converts or copies it otherwise.
 """
 
 from __future__ import annotations

@@ -212,5 +212,6 @@ def _wrapped(core: Any, around: Iterable[Any]) -> Any:
     for entry in around:
         if "agent" in entry and not isinstance(core, MultiEnv):
             core = as_multi(core, entry["agent"])
-        core = load_env_creator(entry["wrapper"])(core, *entry["args"], **entry["kwargs"])
+        kind: Any = load_env_creator(entry["wrapper"])
+        core = kind(core, *entry["args"], **entry["kwargs"])
     return core

@@ -42,7 +42,27 @@ class CoreGenerator:
         return repr(self)
 
 
-class ToGymnasium(CoreGenerator, OpenForm, gymnasium.Env[Any, Any]):
+class DescribedForm(CoreGenerator):
+    """The base of a form of one agent, or of lanes: its spaces and its `spec`."""
+
+    def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+        """Returns the observation and the action space, of a lane."""
+        seen, done = to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
+        return like_source(seen, self.core, "observation"), like_source(done, self.core, "action")
+
+    @property
+    def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The `EnvSpec` of the form, or of a lane; None if there is none. See `envoi.adapters.gymnasium.env_spec`."""
+        from .env_spec import spec_of
+
+        return spec_of(self.core)
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        mark(self.core, spec=spec)
+
+
+class ToGymnasium(DescribedForm, OpenForm, gymnasium.Env[Any, Any]):
     """A core environment as a gymnasium one.
 
     A step calls the core's step and returns five of its six values. Everything else (spaces, conversions of values) is
@@ -62,10 +82,6 @@ class ToGymnasium(CoreGenerator, OpenForm, gymnasium.Env[Any, Any]):
         self._np_random_seed = -1
         super().__init__(core, validate)
         self.observation_space, self.action_space = self._spaces()
-
-    def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-        seen, done = to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
-        return like_source(seen, self.core, "observation"), like_source(done, self.core, "action")
 
     def _plan(self) -> None:
         self._encode = encoder(self.core.observation_spec)
@@ -104,17 +120,6 @@ class ToGymnasium(CoreGenerator, OpenForm, gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
         """Acts once; see `gymnasium.Env.step`."""
         return self._five_values(action)
-
-    @property
-    def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The `EnvSpec` of the form, see `envoi.adapters.gymnasium.env_spec`; None if there is none."""
-        from .env_spec import spec_of
-
-        return spec_of(self.core)
-
-    @spec.setter
-    def spec(self, spec: EnvSpec | None) -> None:
-        mark(self.core, spec=spec)
 
     @property
     def np_random_seed(self) -> int | None:

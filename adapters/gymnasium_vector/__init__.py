@@ -29,8 +29,6 @@ What is lost:
 
 An import of a `SyncVectorEnv` consists of its sub-environments, so that it supports every mode. The lanes of any other
 source can only be stepped together, see `FromGymnasiumVector`; lanes with different spaces are refused.
-
-Construction decides on conversions of values. A step then handles the mode, the infos, and unusual discounts.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy import ndarray, zeros
 from numpy.typing import NDArray
@@ -18,12 +17,12 @@ from envoi.lane_values import lane
 from envoi.protocol.batch_env import BatchEnv, as_mask, full_lanes_step
 from envoi.protocol.fast_steps import ended_step
 
-from ..gymnasium.form import CoreGenerator
-from ..gymnasium.specs import encoder, like_source, to_space
+from ..gymnasium.form import DescribedForm
+from ..gymnasium.specs import encoder, like_source
 from ..registry import is_of
 from ..shared.discounts import is_default_discount
 from ..shared.exported import AnyForm
-from ..shared.origin import core_layers, mark
+from ..shared.origin import core_layers
 from .infos import write, write_lanes
 from .lane_attributes import LaneAttributes, pictures
 from .specs import NAME, batched_decoder, batched_encoder, batched_space
@@ -32,7 +31,7 @@ NEEDS = {AutoresetMode.NEXT_STEP: "step", AutoresetMode.SAME_STEP: "reset", Auto
 """The element of `BatchEnv.restarts` that each auto-reset mode requires."""
 
 
-class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
+class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
     """A core batch as a gymnasium vector environment.
 
     Args:
@@ -74,11 +73,6 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
         super()._check_lanes(core)
         check_restarts(core, self._mode)
         self.num_envs = core.batch_size
-
-    def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-        """Returns the observation and the action space of a lane."""
-        seen, done = to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
-        return like_source(seen, self.core, "observation"), like_source(done, self.core, "action")
 
     def _batch_action_space(self) -> spaces.Space[Any]:
         done = batched_space(self.single_action_space, self.num_envs)
@@ -297,21 +291,11 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
 
         For a source of gymnasium it is the source's own: one integer if its lanes share a generator.
         """
-        source, seeds = getattr(_batch_inside(self.core), "source", None), self._np_random_seed
+        source: Any = getattr(_batch_inside(self.core), "source", None)
         if is_of(source, NAME):
             return source.np_random_seed
+        seeds = self._np_random_seed
         return seeds if isinstance(seeds, tuple) else (seeds,) * self.num_envs
-
-    @property
-    def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The `EnvSpec` of a lane, see `envoi.adapters.gymnasium.env_spec`; None if there is none."""
-        from ..gymnasium.env_spec import spec_of
-
-        return spec_of(self.core)
-
-    @spec.setter
-    def spec(self, spec: EnvSpec | None) -> None:
-        mark(self.core, spec=spec)
 
 
 def _batch_inside(core: Any) -> Any:

@@ -151,7 +151,7 @@ class LaneAttributes:
         loop = next((layer for layer in layers if isinstance(layer, Lanes)), None)
         if loop is None or any(isinstance(layer, kind) for layer in layers):
             return [any(isinstance(layer, kind) for layer in layers)] * len(lanes)
-        return loop.ask(partial(_is_wrapped, kind=kind), lanes)
+        return loop.ask(partial(_is_wrapped, kind=kind), lanes)  # workers are sent a name
 
 
 def _is_wrapped(env: Any, kind: type) -> bool:

@@ -33,7 +33,6 @@ from envoi.adapters import (
     to_tf_agents,
 )
 from envoi.adapters.shared.loss import DroppedOptionsWarning
-from envoi.errors import near_misses
 
 to_rllib = optional("envoi.adapters", "to_rllib")
 
@@ -184,19 +183,6 @@ def test_the_lanes_of_a_batch_say_it_in_the_same_words_so_that_python_shows_it_o
     with pytest.warns(DroppedOptionsWarning) as caught:
         env.reset(options={"difficulty": 3})
     assert len({(str(one.message), one.filename, one.lineno) for one in caught}) == 1
-
-
-CATALOGUED = (
-    *(f"gymnasium:{name}" for name in ("CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0")),
-    *("gymnasium:MountainCarContinuous-v0", "dm_control:cartpole/swingup", "dm_control:finger/spin"),
-)
-TAKEN = ("low", "high", "x_init", "y_init", "reset_mask", "options", "circuit", "interaction_graph", "seed", "render")
-
-
-@pytest.mark.parametrize("name", CATALOGUED)
-def test_no_option_of_a_framework_is_taken_for_a_misspelt_feature(name):
-    features = load(name).context_space.features
-    assert [word for word in (*TAKEN, "state", "map", "interaction_circuit") if near_misses(word, features)] == []
 
 
 def test_options_of_gymnasiums_own_go_through_contextual_to_the_source_and_misspelt_ones_do_not():
