@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from . import tree
 from .errors import SpecError
 from .spec import Array, Discrete, MultiDiscrete, Spec, SpecTree
-from .spec.arrays import ARRAYS, bounds
+from .spec.arrays import ARRAYS, bounds, integer_range
 from .spec.base import shown
 
 __all__ = ["ORDERS", "Flattening"]
@@ -52,11 +52,8 @@ class Leaf:
     @property
     def range(self) -> tuple[int, int]:
         """The smallest and the largest integer that may occur in a non-empty leaf of integers or bools."""
-        info = None if self.dtype.kind == "b" else np.iinfo(self.dtype)
-        least, most = (0, 1) if info is None else (int(info.min), int(info.max))
-        return (least if self.low is None else int(self.low.min())), (
-            most if self.high is None else int(self.high.max())
-        )
+        least, most = integer_range(self.dtype)
+        return least if self.low is None else int(self.low.min()), most if self.high is None else int(self.high.max())
 
     def is_exact(self, dtype: np.dtype[Any]) -> bool:
         """Returns True if `dtype` represents every value of the leaf exactly."""

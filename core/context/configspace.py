@@ -139,7 +139,6 @@ def _hyperparameter(feature: Feature, package: Any) -> Any:
 
 # The names of CARL, for code that was written for it.
 
-
 F = TypeVar("F", bound=Feature)
 
 

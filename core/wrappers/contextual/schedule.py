@@ -371,9 +371,8 @@ def selector_of(given: Any, arguments: Mapping[str, Any] | None) -> Selector:
     if isinstance(given, type) and issubclass(given, Selector):
         return given(**(arguments or {}))
     if not isinstance(given, Selector):
-        near = ""
-        if isinstance(given, str):
-            near = f"; {nearest(given, ('RoundRobin', 'Random', 'Static', 'Custom', 'Sampled'))}"
+        known = ("RoundRobin", "Random", "Static", "Custom", "Sampled")
+        near = f"; {nearest(given, known)}" if isinstance(given, str) else ""
         raise ContextError(
             f"context_selector: expected a selector of envoi.context or its class, got {shown(given)}{near}"
         )
