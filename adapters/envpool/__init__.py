@@ -1,6 +1,7 @@
 """Imports the pools of envpool, whose lanes are stepped in C++ threads, as native batches.
 
-    load("envpool:CartPole-v1", n=64)
+    load("envpool:CartPole-v1", n=64)                 all lanes at a time
+    load("envpool:Pong-v5", n=64, batch_size=16)      16 of them at a time, see `FromEnvpool.recv`
 
 | envpool, gymnasium's interface | core |
 |---|---|
@@ -11,6 +12,8 @@
 | none | discount: 0 if terminated, else 1 |
 | a lane that has ended is reset in the following step | `step(actions, restart=over)` |
 | `reset(env_id)` | `reset(mask=…)`, of any lanes |
+| `step(actions, env_id)` | `step(actions, hold=…)`, if all lanes are stepped at a time |
+| `send(actions, env_id)`, `recv()` | `send`, `recv` |
 | infos as arrays | infos by lane, without `env_id` and `players`, which are indices of lanes |
 | `seed=[…]` of the constructor | `reset(seed=…)`: the pool is made again, with a seed for each lane |
 

@@ -9,11 +9,20 @@ from typing import Any, cast
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from envoi import Array, EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
 from envoi.lane_values import put
-from envoi.protocol.batch_env import Mask, default_discounts, make_batch_reset, make_batch_step, step_masks
+from envoi.protocol.batch_env import (
+    LanesStep,
+    Mask,
+    as_mask,
+    default_discounts,
+    either,
+    make_batch_reset,
+    make_batch_step,
+    step_masks,
+)
 from envoi.protocol.env import ENDED_LANES
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import batch_streams, lane_seeds
@@ -35,14 +44,15 @@ _INDICES = ("env_id", "players")
 class FromEnvpool(VectorSpaces, ImportedBatch):
     """A pool of envpool as a core batch.
 
-    If a pool has fewer lanes in a batch than there are (`batch_size`), `step` sends all lanes and receives as often as
-    needed.
+    A pool with fewer lanes in a batch than there are (`batch_size`) is asynchronous: `recv` returns the `batch_size`
+    lanes that are done first. `step` then sends all lanes and receives as often as needed.
 
     Args:
         source: The pool.
 
     Attributes:
         source: The pool; `reset(seed=…)` replaces it by a new one, because a pool has its seeds from its construction.
+        count: The number of lanes that `recv` returns.
 
     Raises:
         SpecError: The pool has dm_env's interface.
@@ -52,6 +62,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
     _framework = NAME
     has_place = False  # for reset options
     restarts = frozenset({"step", "reset", "live"})
+    lanes_can_wait = True
 
     def __init__(self, source: Any) -> None:
         if not isinstance(source, gymnasium.Env):
@@ -59,9 +70,11 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         config = cast("Any", source).config
         if config["max_num_players"] > 1:
             raise LossyConversion("max_num_players", "players", str(config["max_num_players"]), "a core batch")
+        self._in_flight: NDArray[np.bool_] = np.zeros(config["num_envs"], bool)
         self._seeds: list[int] | None = None  # for the next reset, if the generator was set
         super().__init__(source, config["num_envs"])
-        self._received_at_once: int = config["batch_size"] or self.batch_size
+        self.count: int = config["batch_size"] or self.batch_size
+        self.lanes_can_wait = self.count == self.batch_size
 
     def _describe(self) -> None:
         pool = self.source
@@ -81,9 +94,8 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
 
     # Values.
 
-    def _encoded(self, action: Any) -> dict[str, NDArray[Any]]:
-        """Returns actions in the dtypes and shapes of the pool, by the pool's names."""
-        lanes = self.batch_size
+    def _encoded(self, action: Any, lanes: int) -> dict[str, NDArray[Any]]:
+        """Returns actions of some lanes in the dtypes and shapes of the pool, by the pool's names."""
         found = {".".join(path) or "action": value for path, value in _by_path(self.action_spec, action)}
         values = found if len(self._sent_specs) > 1 else dict(zip(self._sent_specs, found.values(), strict=True))
         result: dict[str, NDArray[Any]] = {}
@@ -107,6 +119,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         n, chosen = self.batch_size, self._lanes_to_reset(mask)
         seeds = lane_seeds(seed, n)
         self._give_options(options)
+        self._drop_what_is_under_way()
         given = any(one is not None for one in seeds)
         if given and not chosen.all():
             raise SpecError("seed: expected none for some of the lanes, because envpool seeds all when a pool is made")
@@ -121,41 +134,73 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         if len(index):
             self.source._reset(index.astype(np.int32))
             lanes, values = self._received(len(index), is_reset=True)
-            observation = values[0] if len(index) == n else put(observation, lanes, values[0])
+            observation = _scattered(observation, lanes, values[0], n)
             for lane, info in zip(lanes.tolist(), values[-1], strict=True):
                 infos[lane] = info
         self._over, self._observation, self._begun = self._over & ~chosen, observation, True
         return make_batch_reset((observation, Infos(infos)))
 
     def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
-        restart, _ = step_masks(self, restart, hold)
-        self._check_begun("step")
-        over = self._over if restart is None else self._over & ~restart
+        restart, hold = step_masks(self, restart, hold)
+        idle = either(restart, hold)
+        over = self._over if idle is None else self._over & ~idle
         if restart is not None and np.count_nonzero(restart & ~self._over):
             live = np.flatnonzero(restart & ~self._over).tolist()
             raise EpisodeError(
                 f"step: lanes {live} of a pool have not ended, and only those that have begin a new episode within a "
                 "step; use reset(mask=…) before it"
             )
-        if np.count_nonzero(over):
-            raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
+        n = self.batch_size
+        if hold is None:
+            return self._step_some(action, np.arange(n), over, restart)
+        index = np.flatnonzero(~hold)
+        if len(index):
+            return self._step_some(map_leaves(lambda leaf: np.asarray(leaf)[index], action), index, over, restart)
+        self._check("step", over)
+        rewards, none = np.zeros((n, *self.reward_spec.shape), self.reward_spec.dtype), np.zeros(n, bool)
+        return make_batch_step(
+            (self._observation, rewards, none, none.copy(), np.ones(n), Infos([{} for _ in range(n)]))
+        )
+
+    def _step_some(self, action: Any, index: NDArray[np.intp], over: Mask, restart: Mask | None) -> Step:
+        """Steps some lanes, and returns the step of all; the others pause."""
+        self._check("step", over)
         n, rewarder = self.batch_size, self._rewarder
         before = None if rewarder is None else self._observation
-        self.source.send(self._encoded(action), np.arange(n, dtype=np.int32))
-        _, (observation, reward, terminated, truncated, infos) = self._received(n)
-        self._over, self._observation = terminated | truncated, observation
+        self._send(action, index)
+        lanes, values = self._received(len(index))
+        observation, reward, terminated, truncated, infos = values
+        if len(index) < n:
+            observation = _scattered(self._observation, lanes, observation, n)
+            # The others get zeros.
+            reward, terminated, truncated = (_scattered(None, lanes, one, n) for one in (reward, terminated, truncated))
+            each = dict(zip(lanes.tolist(), infos, strict=True))
+            infos = Infos([each.get(lane, {}) for lane in range(n)])
+        self._over = np.where(np.isin(np.arange(n), index), terminated | truncated, self._over)
+        self._observation = observation
         if rewarder is not None:
             reward = np.array(np.broadcast_to(reward_step(rewarder, reward, before, action, observation), n))
+            reward[np.setdiff1d(np.arange(n), index)] = 0
             if restart is not None:
                 reward[restart] = 0
         discount = default_discounts(self.discount_spec, terminated)
         return make_batch_step((observation, reward, terminated, truncated, discount, infos))
 
+    def _check(self, call: str, over: Mask) -> None:
+        self._check_begun(call)
+        if self._in_flight.any():
+            lanes = np.flatnonzero(self._in_flight).tolist()
+            raise EpisodeError(f"{call}: lanes {lanes} have been sent; receive them first, by recv()")
+        if np.count_nonzero(over):
+            raise EpisodeError(f"{call}: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
+
+    def _send(self, action: Any, lanes: NDArray[np.intp]) -> None:
+        self.source.send(self._encoded(action, len(lanes)), lanes.astype(np.int32))
+
     def _received(self, count: int, is_reset: bool = False) -> tuple[NDArray[np.intp], tuple[Any, ...]]:
         """Returns lanes, in ascending order, and their values: without reward and flags after a reset."""
-        size = self._received_at_once
-        if size < self.batch_size and count % size:
-            raise SpecError(f"{self!r}: expected a multiple of its batch_size {size} as lanes, got {count}")
+        if self.count < self.batch_size and count % self.count:
+            raise SpecError(f"{self!r}: expected a multiple of its batch_size {self.count} as lanes, got {count}")
         parts: list[tuple[Any, ...]] = []
         received = 0
         while received < count:
@@ -167,6 +212,58 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         values = [np.array(one, bool) if one.dtype == bool else one for one in middle]
         infos = read({key: value for key, value in entries.items() if key not in _INDICES}, count)
         return lanes[order], (map_leaves(partial(_as_declared, count), self.observation_spec, seen), *values, infos)
+
+    # Some lanes at a time.
+
+    def send(self, action: Any, lanes: ArrayLike, restart: Mask | None = None) -> None:
+        """Sends actions to some lanes, and does not wait for them.
+
+        Args:
+            action: The actions, with leaves of shape (k, …).
+            lanes: The indices of k lanes, shape (k,), which are not being stepped already.
+            restart: The lanes among these that begin a new episode instead, bool of shape (k,): those that have ended.
+
+        Raises:
+            EpisodeError: One of the lanes has not been received since it was sent, or has ended and does not restart,
+                or restarts and has not ended.
+        """
+        self._check_begun("send")
+        index = np.asarray(lanes, np.intp)
+        begin = np.zeros(len(index), bool) if restart is None else as_mask(restart, len(index), "restart")
+        if self._in_flight[index].any() or len(set(index.tolist())) < len(index):
+            busy = np.flatnonzero(self._in_flight).tolist()
+            raise EpisodeError(f"send: expected lanes that are not under way, as {busy} are, each once; got {lanes!r}")
+        if (self._over[index] != begin).any():
+            ended = np.flatnonzero(self._over).tolist()
+            raise EpisodeError(f"send: expected restart to be True in lanes that have ended, {ended}, and only there")
+        self._send(action, index)
+        self._in_flight[index] = True
+
+    def recv(self) -> LanesStep:
+        """Returns the steps of the first `count` lanes that are done; of all lanes that were sent, if that is n.
+
+        Returns:
+            `(lanes, step)`: the indices of k lanes, in ascending order, and their steps, with leaves of shape (k, …).
+
+        Raises:
+            EpisodeError: Fewer lanes than that have been sent.
+        """
+        sent = int(np.count_nonzero(self._in_flight))
+        wanted = self.count if self.count < self.batch_size else sent
+        if not 0 < wanted <= sent:
+            raise EpisodeError(f"recv: expected at least {max(wanted, 1)} lanes to be under way, got {sent}")
+        lanes, (observation, reward, terminated, truncated, infos) = self._received(wanted)
+        self._in_flight[lanes] = False
+        self._over[lanes] = terminated | truncated
+        self._observation = _scattered(self._observation, lanes, observation, self.batch_size)
+        discount = default_discounts(self.discount_spec, terminated)
+        return LanesStep(lanes, make_batch_step((observation, reward, terminated, truncated, discount, infos)))
+
+    def _drop_what_is_under_way(self) -> None:
+        while np.count_nonzero(self._in_flight) >= (self.count if self.count < self.batch_size else 1):
+            self.recv()
+        if self._in_flight.any():  # fewer than the pool returns
+            self._make_again([int(one) for one in self.streams.context.integers(2**31, size=self.batch_size)])
 
     # Seeds.
 
@@ -183,6 +280,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
                 setattr(new, name, getattr(pool, name))
         pool.close()
         self.source = new
+        self._in_flight[:] = False
 
     def _replace_rng(self, generator: np.random.Generator) -> None:
         self._seeds = cast("list[int]", lane_seeds(int(deepcopy(generator).integers(2**63)), self.batch_size))
@@ -230,3 +328,12 @@ def _joined(parts: Sequence[Any], order: NDArray[np.intp]) -> Any:
     if len(parts) == 1 and (order[1:] > order[:-1]).all():
         return parts[0]
     return map_leaves(lambda *each: np.concatenate(each)[order], *parts)
+
+
+def _scattered(before: Any, lanes: NDArray[np.intp], some: Any, n: int) -> Any:
+    """Returns the values of all n lanes, with new ones in some of them."""
+    if len(lanes) == n:
+        return some
+    if before is None:
+        before = map_leaves(lambda leaf: np.zeros((n, *leaf.shape[1:]), leaf.dtype), some)
+    return put(before, lanes, some)

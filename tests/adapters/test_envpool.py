@@ -124,6 +124,41 @@ def test_lanes_are_reset_by_a_mask_and_not_again_in_the_next_step():
         batch.step(np.ones(N, int), restart=np.ones(N, bool))
 
 
+def test_some_lanes_act_while_others_pause():
+    batch, mask = pool(), np.array([True, False, False, True])
+    first = batch.reset(seed=0).observation
+    step = batch.step(np.ones(N, int), hold=~mask)
+    assert exact(step.observation[~mask]) == exact(first[~mask])
+    assert step.reward.tolist() == [1.0, 0.0, 0.0, 1.0]
+    assert [info.get("elapsed_step") for info in step.info] == [1, None, None, 1]
+    assert exact(batch.step(np.ones(N, int), hold=~np.zeros(N, bool)).observation) == exact(step.observation)
+
+
+@pytest.mark.parametrize("size", [2, N])
+def test_lanes_are_sent_and_received_some_at_a_time(size):
+    batch, alone = pool(batch_size=size), [pool(n=1) for _ in range(N)]
+    seeds = [5, 6, 7, 8]
+    batch.reset(seed=seeds)
+    for one, seed in zip(alone, seeds, strict=True):
+        one.reset(seed=[seed])
+    over = np.zeros(N, bool)
+    batch.send(np.ones(N, int), np.arange(N))
+    with pytest.raises(EpisodeError, match="have been sent"):
+        batch.step(np.ones(N, int))
+    for _ in range(60):
+        lanes, step = batch.recv()
+        assert len(lanes) == size
+        for index, one in enumerate(lanes.tolist()):
+            own = alone[one].step(np.ones(1, int), restart=over[[one]])
+            for part, mine in zip(step[:5], own[:5], strict=True):
+                assert exact(part[index]) == exact(mine[0])
+            over[one] = (own.terminated | own.truncated)[0]
+        batch.send(np.ones(len(lanes), int), lanes, over[lanes])
+    with pytest.raises(EpisodeError, match="not under way"):
+        batch.send(np.ones(1, int), [0])
+    assert exact(batch.reset(seed=seeds)) == exact(pool().reset(seed=seeds))
+
+
 def test_what_was_returned_does_not_change():
     batch = pool()
     held = [batch.reset(seed=0), batch.step(np.ones(N, int))]
