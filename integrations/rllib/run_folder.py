@@ -26,7 +26,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
@@ -270,9 +270,13 @@ class RunFolder:
     def _read_states(self, key: str) -> dict[int, TrialState]:
         if not self.state.exists():
             return {}
+        known = [one.name for one in fields(TrialState)]  # 0.2.0 had others too
         with reading(self.state):
             stored = json.loads(self.state.read_text(encoding="utf-8"))[key]
-            states = {int(index): TrialState(**state) for index, state in stored.items()}
+            states = {
+                int(index): TrialState(**{name: state[name] for name in known if name in state})
+                for index, state in stored.items()
+            }
             return {i: s for i, s in states.items() if s.checkpoint and (self.path / s.checkpoint).is_dir()}
 
     def write_state(self, states: Mapping[int, TrialState], earlier: Mapping[int, TrialState] | None = None) -> None:

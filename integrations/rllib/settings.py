@@ -224,7 +224,7 @@ class Settings(EnvOptions):
     def from_dict(cls, values: Mapping[str, Any]) -> Settings:
         """Returns the settings from the values of `to_dict`."""
         if "set" in values:
-            raise envoi.EnvoiError("it is of envoi 0.2.0; evaluate and resume it with that version")
+            values = _upgrade(values)
         # As they were sampled when the job began, by whichever versions of Ray and numpy.
         trials = tuple(Trial(**stored) for stored in values.get("trials", ()))
         return cls(**split_settings(values), trials=trials)
@@ -273,6 +273,17 @@ def split_settings(values: Mapping[str, Any]) -> dict[str, Any]:
         track = settings["track"]
         settings["track"] = (track,) if isinstance(track, str) else tuple(track or ())
     return settings | {"set": of_rllib}
+
+
+def _upgrade(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a run of envoi 0.2, which had those of RLlib under `set`; the trials keep its samples."""
+    fixed = read_overrides({name: one for name, one in values["set"].items() if not is_space(one)})
+    trials: list[dict[str, Any]] = []
+    for index, row in enumerate(values.get("trials", ())):
+        sampled = read_overrides({name: value for name, value in row.items() if name != "seed"})
+        trials.append({"index": index, "seed": row["seed"], "overrides": fixed | sampled})
+    kept = {name: one for name, one in values.items() if name not in ("set", "lr", "scheduler")}
+    return {**kept, **fixed, "trials": trials}
 
 
 def read_config_file(path: Path) -> dict[str, Any]:

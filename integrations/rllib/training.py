@@ -172,12 +172,15 @@ def _end(folder: RunFolder, settings: Settings, state: str, message: str = "") -
     rows = folder.read_progress()
     if not rows:
         return []
+    text = "" if state == "done" else f"{state}: {message}".rstrip(": ")
     try:
         from .learning_curve import plot_learning_curve
+
+        plot_learning_curve(rows, folder.curve, f"{settings.algo} on {settings.env}", settings.stop_return, ending=text)
     except ImportError:
         return [f"{folder.curve.name} was not plotted: pip install 'envoi[plots]'"]
-    text = "" if state == "done" else f"{state}: {message}".rstrip(": ")
-    plot_learning_curve(rows, folder.curve, f"{settings.algo} on {settings.env}", settings.stop_return, ending=text)
+    except Exception as error:  # whatever matplotlib makes of it: the job has ended as it has
+        return [f"{folder.curve.name} was not plotted: {describe(error)}"]
     return []
 
 

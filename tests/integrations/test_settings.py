@@ -15,9 +15,14 @@ from envoi.integrations.rllib.settings import (
 )
 
 
-def test_settings_of_an_earlier_version_are_refused():
-    with pytest.raises(envoi.EnvoiError, match=r"it is of envoi 0\.2\.0"):
-        Settings.from_dict({"env": "envoi:catch", "set": {"gamma": 0.9}, "versions": {}})
+def test_settings_of_an_earlier_version_are_read():
+    stored = {"env": "envoi:catch", "lr": [], "samples": 2, "scheduler": "median", "stop_return": 1.0, "versions": {}}
+    stored |= {"set": {"model.fcnet_hiddens": [8], "gamma": "uniform(0.9,0.99)", "lr": "log(1e-5,1e-3)"}}
+    stored |= {"trials": [{"seed": 0, "gamma": 0.9, "lr": 1e-4}, {"seed": 1, "gamma": 0.91, "lr": 1e-3}]}
+    settings = Settings.from_dict(stored)
+    assert settings.set == {"model_config.fcnet_hiddens": [8]}
+    assert [trial.overrides["gamma"] for trial in settings.trials] == [0.9, 0.91]
+    assert settings.trials[1].overrides["lr"] == 1e-3
 
 
 def test_job_without_a_goal_gets_the_default():
