@@ -60,22 +60,18 @@ class Story(Count):
 
 
 class Stroll(Walk):
-    """A walk that ends after 40 steps, and not before."""
+    """A walk that ends after 40 steps and not before, and knows its lane."""
+
+    lane = -1
 
     def terminal(self, state):
         return False
-
-
-class Numbered(Stroll):
-    """A walk that knows its lane."""
-
-    lane = -1
 
     def assign_lane(self, number):
         self.lane = number
 
 
-class Trouble(Numbered):
+class Trouble(Stroll):
     """A walk in which one action, in some lanes, does what the test wants; see `trouble`."""
 
     def __init__(self, what="raise", where=(3,)):
@@ -203,7 +199,7 @@ def test_lanes_that_are_sent_have_their_own_traces(walks, seed, order):
     walks.reset(seed=0)  # drops what is still under way
 
 
-class Slow(Numbered):
+class Slow(Stroll):
     """Lane 0 sleeps."""
 
     def transition(self, state, action, rng):
