@@ -94,8 +94,8 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
 
     # Values.
 
-    def _encoded(self, action: Any, lanes: int) -> dict[str, NDArray[Any]]:
-        """Returns actions of some lanes in the dtypes and shapes of the pool, by the pool's names."""
+    def _encoded(self, action: Any, lanes: int, rows: Any = slice(None)) -> dict[str, NDArray[Any]]:
+        """Returns the actions of some lanes, or some rows of these, as the pool takes them, by the pool's names."""
         found = {".".join(path) or "action": value for path, value in _by_path(self.action_spec, action)}
         values = found if len(self._sent_specs) > 1 else dict(zip(self._sent_specs, found.values(), strict=True))
         result: dict[str, NDArray[Any]] = {}
@@ -104,7 +104,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
             array = np.asarray(values[key])
             if array.shape[:1] != (lanes,) or array.size != np.prod(shape):
                 raise SpecError(f"action: expected one for each of {lanes} lanes, got {shown(array)}")
-            result[key] = np.ascontiguousarray(array.reshape(shape), spec.dtype)
+            result[key] = np.ascontiguousarray(array.reshape(shape)[rows], spec.dtype)
         return result
 
     # Episodes.
@@ -119,10 +119,10 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         n, chosen = self.batch_size, self._lanes_to_reset(mask)
         seeds = lane_seeds(seed, n)
         self._give_options(options)
-        self._drop_what_is_under_way()
         given = any(one is not None for one in seeds)
         if given and not chosen.all():
             raise SpecError("seed: expected none for some of the lanes, because envpool seeds all when a pool is made")
+        self._drop_what_is_under_way()
         if given or (self._seeds is not None and chosen.all()):
             others = self._seeds or lane_seeds(int(self.streams.context.integers(2**63)), n)
             each = zip(seeds, others, strict=True)
@@ -142,6 +142,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
 
     def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
         restart, hold = step_masks(self, restart, hold)
+        self._check_begun("step")
         idle = either(restart, hold)
         over = self._over if idle is None else self._over & ~idle
         if restart is not None and np.count_nonzero(restart & ~self._over):
@@ -151,23 +152,20 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
                 "step; use reset(mask=…) before it"
             )
         n = self.batch_size
-        if hold is None:
-            return self._step_some(action, np.arange(n), over, restart)
-        index = np.flatnonzero(~hold)
+        index = np.arange(n) if hold is None else np.flatnonzero(~hold)
         if len(index):
-            return self._step_some(map_leaves(lambda leaf: np.asarray(leaf)[index], action), index, over, restart)
+            return self._step_some(action, index, over, restart)
         self._check("step", over)
         rewards, none = np.zeros((n, *self.reward_spec.shape), self.reward_spec.dtype), np.zeros(n, bool)
-        return make_batch_step(
-            (self._observation, rewards, none, none.copy(), np.ones(n), Infos([{} for _ in range(n)]))
-        )
+        discounts, infos = default_discounts(self.discount_spec, none), Infos([{} for _ in range(n)])
+        return make_batch_step((self._observation, rewards, none, none.copy(), discounts, infos))
 
     def _step_some(self, action: Any, index: NDArray[np.intp], over: Mask, restart: Mask | None) -> Step:
         """Steps some lanes, and returns the step of all; the others pause."""
         self._check("step", over)
         n, rewarder = self.batch_size, self._rewarder
         before = None if rewarder is None else self._observation
-        self._send(action, index)
+        self.source.send(self._encoded(action, n, index), index.astype(np.int32))
         lanes, values = self._received(len(index))
         observation, reward, terminated, truncated, infos = values
         if len(index) < n:

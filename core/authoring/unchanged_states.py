@@ -25,18 +25,11 @@ def unchanged_states(env: Any) -> Generator[None]:
     Raises:
         SpecError: One has; the message names the function and the leaf.
     """
-    batch = env
-    while hasattr(batch, "env"):
-        batch = batch.env
-    batch = getattr(batch, "lanes", batch)  # of a compiled model, or a `BatchModel`, the batch that steps it
-    if getattr(batch, "has_kernel", False):
-        yield
-        return
-    models: dict[int, Any] = {id(model): model for model in _models(env.unwrapped)}
+    batches: list[Any] = []
+    models: dict[int, Any] = {id(model): model for model in _models(env, batches)}
     spaces: list[tuple[Any, dict[str, Any]]] = [(model, model.__dict__) for model in models.values()]
     before = [dict(space) for _, space in spaces]
-    may_compile = hasattr(batch, "is_watched")
-    if may_compile:
+    for batch in batches:
         batch.is_watched = True
     try:
         for model, space in spaces:
@@ -48,7 +41,7 @@ def unchanged_states(env: Any) -> Generator[None]:
                     space[name] = _watched(getattr(model, name), f"{kind.__name__}.{name}")
         yield
     finally:
-        if may_compile:
+        for batch in batches:
             batch.is_watched = False
         for (_, space), held in zip(spaces, before, strict=True):
             for name in _FUNCTIONS:
@@ -57,14 +50,20 @@ def unchanged_states(env: Any) -> Generator[None]:
                     space[name] = held[name]
 
 
-def _models(native: Any) -> Iterator[Any]:
-    if isinstance(native, (Model, MultiModel)):
-        yield native
-    for lane in getattr(native, "envs", ()):
-        yield from _models(lane.unwrapped)
-    model = getattr(native, "model", None)
-    if isinstance(model, (Model, MultiModel)):
-        yield model
+def _models(env: Any, batches: list[Any]) -> Iterator[Any]:
+    """Yields the models whose functions are called; adds the batches that may compile them to `batches`."""
+    while hasattr(env, "env"):
+        env = env.env
+    batch = getattr(env, "lanes", env)  # of a compiled model, or a `BatchModel`, the batch that steps it
+    if getattr(batch, "has_kernel", False) or getattr(batch, "workers", None):  # models in other processes
+        return
+    if hasattr(batch, "is_watched"):
+        batches.append(batch)
+    for one in (env, getattr(batch, "model", None)):
+        if isinstance(one, (Model, MultiModel)):
+            yield one
+    for lane in getattr(batch, "envs", ()):
+        yield from _models(lane, batches)
 
 
 def _watched(function: Callable[..., Any], title: str) -> Callable[..., Any]:

@@ -111,16 +111,16 @@ that is refused changes neither.
 """
 
 
-def ended_step(env: Env) -> Callable[[Any, Any], tuple[Any, ...]]:
+def ended_step(env: Env) -> Callable[..., tuple[Any, ...]]:
     """Returns the fastest step function of a batch, which respects user overrides of `step`.
 
-    `(actions, restart)` returns the six values of `step_values`, and the mask of the lanes that have ended as a new
-    array; None if no lane has, or if it is left to the caller to combine both flags.
+    `(actions, restart, hold)` returns the six values of `step_values`, and the mask of the lanes that have ended in it
+    as a new array; None if no lane has, or if it is left to the caller to combine both flags.
     """
     step = fast_step(env)
 
-    def without_mask(actions: Any, restart: Any) -> tuple[Any, ...]:
-        return (*cast("Any", step)(actions, restart), None)
+    def without_mask(actions: Any, *masks: Any) -> tuple[Any, ...]:
+        return (*cast("Any", step)(actions, *masks), None)
 
     return _beside_step(env, "ended_step", without_mask)
 

@@ -24,17 +24,30 @@ def at_least(value: Any, least: int, name: str) -> int:
 
 def acting(restart: Any, hold: Any) -> Any:
     """Returns the lanes that act in a step with these masks; True for all."""
-    idle = either(restart, hold)
-    return True if idle is None else ~np.asarray(idle)
+    idle = either(*(None if mask is None else np.asarray(mask) for mask in (restart, hold)))
+    return True if idle is None else ~idle
 
 
 def check_waiting(wrapper: Any) -> None:
     """Checks that the lanes inside a wrapper can wait for each other, where there are lanes."""
-    if getattr(wrapper, "batch_size", None) is not None and not wrapper.lanes_can_wait:
+    if getattr(wrapper, "batch_size", None) is None:
+        return
+    if not wrapper.lanes_can_wait:
         raise SpecError(
             f"env: expected lanes that can wait for each other, and those of {wrapper.env!r} act together; "
             f"put {type(wrapper).__name__} around each of them, before they are a batch"
         )
+    from inspect import signature  # imported here, so that `import envoi` stays fast
+
+    inner = wrapper
+    while hasattr(inner, "env"):
+        inner = inner.env
+        found = signature(inner.step).parameters
+        if "hold" not in found and not any(one.kind is one.VAR_KEYWORD for one in found.values()):
+            raise SpecError(
+                f"env: expected steps that let lanes pause, and {type(inner).__name__}.step has no parameter hold; "
+                "write step(self, action, restart=None, hold=None), and pass all on"
+            )
 
 
 def each_leaf(spec: SpecTree, function: Callable[..., Any], *others: Any) -> Any:

@@ -34,8 +34,8 @@ class Lifted(_Base):
     """A wrapper that defines its change for one agent, and works over one agent, several agents, and batches.
 
     A subclass sets its own attributes, then calls `super().__init__(env)`, and defines `change`. One that does more
-    overrides `reset(**arguments)` and `step(action, restart=None)`, which all kinds have, and calls `super()`. One that
-    needs code of its own for each kind names base classes:
+    overrides `reset(**arguments)` and `step(action, restart=None, hold=None)`, which all kinds have, and calls
+    `super()`. One that needs code of its own for each kind names base classes:
 
         class FixedLength(envoi.Lifted, over_env=PaddedEnv, over_multi_env=PaddedMultiEnv): ...
 

@@ -164,6 +164,17 @@ def test_a_lane_cannot_both_begin_and_pause():
             batch.step(np.array([0, 0]), both, one)
 
 
+def test_a_step_without_hold_is_refused_where_lanes_wait():
+    class Own(envoi.Lifted):
+        def step(self, action, restart=None):
+            return super().step(action, restart)
+
+    for wrap in (envoi.ActionRepeat, envoi.FixedLength):
+        wrap(Own(envoi.models.CartPole()), 2)
+        with pytest.raises(envoi.SpecError, match=r"Own\.step has no parameter hold"):
+            wrap(Own(envoi.batch(envoi.models.CartPole(), 2)), 2)
+
+
 def test_lanes_that_act_together_cannot_wait():
     class Together(envoi.BatchEnv):
         observation_spec, action_spec = envoi.Discrete(2), envoi.Discrete(2)

@@ -238,11 +238,15 @@ def test_calls_out_of_order_say_so(walks):
     for call, text in (
         (partial(send, np.zeros(2, int), [4, 2]), r"send: lanes \[4\] have been sent"),
         (partial(step, np.zeros(N, int)), r"step: lanes \[1, 4\] have been sent"),
+        (partial(step, np.zeros(N, int), hold=np.ones(N, bool)), r"step: lanes \[1, 4\] have been sent"),
         (partial(recv, 3), "recv: expected 1 to 2 lanes"),
     ):
         with pytest.raises(EpisodeError, match=text):
             call()
-    assert len(recv(2).lanes) == 2
+    lanes, received = recv(2)
+    loop = envoi.Lanes([Walk() for _ in range(N)])
+    loop.reset(seed=0)
+    assert exact(received.reward) == exact(loop.step(np.zeros(N, int)).reward[lanes])
     with pytest.raises(SpecError, match="action: expected"):
         step(np.zeros(N + 1, int))
 

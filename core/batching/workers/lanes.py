@@ -190,8 +190,6 @@ class WorkerLanes(Lanes):
         lanes: Sequence[int] = range(self.batch_size)
         if hold is not None:
             lanes = np.flatnonzero(~hold).tolist()
-            for lane in np.flatnonzero(hold).tolist():
-                self._write_pause(lane, False)
         *values, infos = self._step_some(action, lanes, restart, over)
         over = np.zeros(self.batch_size, bool) if values[2] is None else values[2] | values[3]
         if hold is not None:
@@ -209,6 +207,8 @@ class WorkerLanes(Lanes):
         self._check_begun(lanes, "step")
         if np.count_nonzero(over):
             raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
+        for lane in {*range(n)}.difference(lanes):
+            self._write_pause(lane, False)
         begin: set[int] = set() if restart is None else set(np.flatnonzero(restart).tolist())
         infos: list[Info] = [{}] * n
         acting = [lane for lane in lanes if lane not in lost or lane in begin]

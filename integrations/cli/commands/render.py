@@ -143,8 +143,8 @@ class Watched(envoi.Lifted):
         self._show(self, None, result)
         return result
 
-    def step(self, action: Any, restart: Any = None) -> Any:
-        result: Any = super().step(action, restart)
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Any:
+        result: Any = super().step(action, restart, hold)
         self._show(self, action, result)
         return result
 
