@@ -35,7 +35,7 @@ try:
     from envoi.adapters.rllib.creator import FORM
     from envoi.adapters.rllib.masks import can_mask, declares_masks, unmasked
 
-    from .batched_runner.env_runners import BatchedMultiAgentEnvRunner
+    from .batched_runner.batched_env_runner import BatchedMultiAgentEnvRunner
     from .callbacks import EnvoiCallbacks
     from .exact_resume import save_exactly
     from .modules import check_module, has_own_module, networks_of, set_modules

@@ -180,6 +180,31 @@ def test_a_foreign_env_in_a_loop_gives_the_same_episodes():
         compare(config_of, [{}, {"num_timesteps": 17}, {"num_episodes": 2}], env=made, num_envs=3)
 
 
+class Scaled(gymnasium.Env):
+    """Changes its actions in place."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+
+    def __init__(self, action_space):
+        self.action_space = action_space
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        if isinstance(action, np.ndarray):
+            action += 100
+        return np.ones(2, np.float32), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize(
+    "space", [gymnasium.spaces.MultiDiscrete([2, 3]), gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)]
+)
+def test_actions_that_an_env_changes_are_recorded_as_chosen(space):
+    ray.tune.register_env("scaled", lambda context: Scaled(space))
+    compare(config_of, [{}], env="scaled")
+
+
 class OwnModule(TorchRLModule):
     """Acts at random, and returns nested outputs."""
 

@@ -19,6 +19,7 @@ from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaski
 from ray.tune.registry import register_env
 from runner_results import numbers, plain
 
+import envoi
 from envoi.adapters import to_rllib
 from envoi.adapters.rllib import EnvCreator
 from envoi.adapters.shared.introspection import Content
@@ -201,6 +202,33 @@ def test_a_custom_connector_and_a_policy_with_a_state_are_run_by_rllibs_own_code
 def test_actions_are_normalized_and_clipped_for_each_agent():
     for scaling in ({"normalize_actions": True}, {"normalize_actions": False, "clip_actions": True}):
         check_equal(config(lambda: Crowd(reals=True), environment=scaling), CHUNKS)
+
+
+class Mixed(envoi.MultiModel):
+    """Two agents whose ids do not sort."""
+
+    possible_agents = (0, "b")
+    observation_spec = dict.fromkeys(possible_agents, envoi.Array((2,), "float32"))
+    action_spec = dict.fromkeys(possible_agents, envoi.Array((2,), "float32", -1, 1))
+
+    def initial(self, rng, context):
+        return 0
+
+    def transition(self, state, actions, rng):
+        return state + 1
+
+    def observe(self, state, agent, rng):
+        return np.full(2, state, np.float32)
+
+    def reward(self, state, actions, next_state):
+        return dict.fromkeys(self.possible_agents, 1.0)
+
+    def terminal(self, state):
+        return self.possible_agents if state == 6 else ()
+
+
+def test_ids_of_agents_need_not_sort():
+    check_equal(config(Mixed), CHUNKS)
 
 
 def heard(kind):

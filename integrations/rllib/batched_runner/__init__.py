@@ -11,7 +11,7 @@ from envoi import EnvoiError
 from envoi.errors import UnknownName, nearest
 
 if TYPE_CHECKING:
-    from .env_runners import BatchedEnvRunner, BatchedMultiAgentEnvRunner
+    from .batched_env_runner import BatchedEnvRunner, BatchedMultiAgentEnvRunner
 
 __all__ = [
     "RUNNERS",
@@ -42,7 +42,7 @@ def use_runner(config: Any, runner: Runner = "auto") -> None:
     An env runner class that the user has set stays, unless `runner` is "batched".
     """
     check_runner(runner)
-    from .env_runners import BatchedEnvRunner
+    from .batched_env_runner import BatchedEnvRunner
 
     if runner == "sync":
         if config.env_runner_cls is BatchedEnvRunner:
@@ -69,7 +69,7 @@ def why_not(config: Any) -> str | None:
 
 def _obstacle(config: Any) -> str | None:
     """Returns why a config cannot have the batched runner's class; None if it can."""
-    from .env_runners import BatchedEnvRunner
+    from .batched_env_runner import BatchedEnvRunner
 
     if config.is_multi_agent:
         return "the config has several agents, whose runner `configure` sets"
@@ -84,6 +84,6 @@ def _obstacle(config: Any) -> str | None:
 def __getattr__(name: str) -> Any:
     if name not in ("BatchedEnvRunner", "BatchedMultiAgentEnvRunner"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import env_runners
+    from . import batched_env_runner
 
-    return getattr(env_runners, name)
+    return getattr(batched_env_runner, name)

@@ -7,6 +7,7 @@ actions. One agent has one batch, of all lanes; several have one by policy, with
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Sequence
 from typing import Any, Self
@@ -144,13 +145,14 @@ class Scaling:
         (connector,) = (one for one in pipeline.connectors if isinstance(one, module_to_env.NormalizeAndClipActions))
         self._scale = unsquash_action if connector.normalize_actions else clip_action
         self._spaces: Any = connector._action_space_struct
-        is_asked = connector.normalize_actions or connector.clip_actions
-        self.is_needed = is_asked and any(isinstance(space, spaces.Box) for space in tree.flatten(self._spaces))
+        self.is_asked = connector.normalize_actions or connector.clip_actions
+        self.is_needed = self.is_asked and _has_box(self._spaces)
 
     def __call__(self, actions: Any, agents: Sequence[Any] | None = None) -> Any:
-        """Returns actions for the environments: of all lanes, or of the agent of each row."""
+        """Returns actions for the environments, which may change them: of all lanes, or of the agent of each row."""
         if agents is None:
-            return self._scale(actions, self._spaces)
+            copied = copy.deepcopy(actions)
+            return self._scale(copied, self._spaces) if self.is_needed else copied
         items: list[Any] = [None] * len(agents)
         for agent in dict.fromkeys(agents):
             rows = [row for row, other in enumerate(agents) if other == agent]
@@ -158,6 +160,12 @@ class Scaling:
             for row, item in zip(rows, items_of(scaled), strict=True):
                 items[row] = item
         return items
+
+
+def _has_box(structure: Any) -> bool:
+    if isinstance(structure, (dict, tuple)):  # whose keys need not sort, which `tree.flatten` asks for
+        return any(map(_has_box, structure.values() if isinstance(structure, dict) else structure))
+    return isinstance(structure, spaces.Box)
 
 
 def items_of(values: Any) -> list[Any]:

@@ -66,6 +66,8 @@ class BatchedSampling(EnvRunner):
     """
 
     reason: str | None = None
+    _is_made = False
+    _needs_initial_reset: bool
     config: Any
     env: Any
     module: Any
@@ -77,12 +79,30 @@ class BatchedSampling(EnvRunner):
     _module_to_env: Any
     _done_episodes_for_metrics: Any
 
-    def __init__(self, **arguments: Any) -> None:
+    def __init__(self, config: Any, **arguments: Any) -> None:
         self._heard = set[str]()
         self._lengths: list[int] = []  # of all ongoing episodes together after each step, not logged yet
-        super().__init__(**arguments)
+        super().__init__(config=config, **arguments)
         self._heard = callbacks_heard(self.config)
-        self.reason = self.obstacle_in(self.config) or self._obstacle()
+        self._is_made = True
+        self._choose()
+
+    def make_env(self) -> None:
+        rllibs: Any = super()
+        rllibs.make_env()
+        if self._is_made:
+            self._choose()
+
+    def make_module(self) -> None:
+        rllibs: Any = super()
+        rllibs.make_module()
+        if self._is_made:
+            self._choose()
+
+    def _choose(self) -> None:
+        """Decides whether this runner can step all lanes together, and logs why it cannot."""
+        before, self.reason = self.reason, self.obstacle_in(self.config) or self._obstacle()
+        self._needs_initial_reset |= before != self.reason
         if self.reason is None:
             self._scaling = Scaling(self._module_to_env)
         elif log_once(f"batched-{self.reason}"):
@@ -258,7 +278,7 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
 
     def _columns(self, acting: Acting, t: int) -> dict[str, Any]:
         columns = acting.outputs(self._cached_to_module, t)
-        if self._scaling.is_needed:
+        if self._scaling.is_asked:
             columns[Columns.ACTIONS_FOR_ENV] = self._scaling(columns[Columns.ACTIONS])
         return columns
 
@@ -347,11 +367,14 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
     Steps in which no agent ends or joins are added to the episodes at once; RLlib's own code adds the others.
     """
 
-    def __init__(self, **arguments: Any) -> None:
+    def __init__(self, config: Any, **arguments: Any) -> None:
         self._env_steps = self._episodes_ended = 0  # not logged yet
         self._agent_steps: Counter[tuple[Any, Any]] = Counter()
         self._orders: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-        super().__init__(**arguments)
+        super().__init__(config, **arguments)
+
+    def _choose(self) -> None:
+        super()._choose()
         if self.reason is None and self.env is not None:
             self.env.copy = False  # envoi's environments return new values in each step
 
