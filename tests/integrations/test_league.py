@@ -171,7 +171,7 @@ def test_self_play_learns_both_sides_of_nim_rises_in_elo_and_resumes(ray_session
     whole = json.loads((out / "league.json").read_text())["trials"]["0"]
     assert whole["versions"][1]["env_steps"] == half["versions"][1]["env_steps"]
     elo = [float(row["elo"]) for row in RunFolder(out).read_progress()]
-    assert elo[-1] > elo[len(elo) // 2] > elo[0] + 50
+    assert min(elo[-1], elo[len(elo) // 2]) > elo[0] + 50  # once nim is solved, equals are rated
     assert len(whole["versions"]) > len(half["versions"]) > 2
 
     # Against moves at random, from either side.
