@@ -44,6 +44,7 @@ class Subject:
     takes_generator: bool = True  # all random numbers follow from a generator that is set
     reference: Callable[[], Any] | None = None  # makes the environment that lives a history; None for `make`
     lanes: int | None = None  # None for an environment of one lane or several agents
+    copies: tuple[str, ...] = tuple(COPIES)  # the ways in which it can be copied
     errors: tuple[type[Exception], ...] = (envoi.EnvoiError,)  # that wrong calls may raise
 
 
@@ -151,10 +152,11 @@ class Lives(RuleBasedStateMachine):
         self.subject.go_back(life.env, kept.snapshot)
         life.history, life.over = kept.history, kept.over
 
-    @rule(how=st.sampled_from(sorted(COPIES)), at=st.integers(0, 2), stays=st.booleans())
-    def copied(self, how, at, stays):
+    @precondition(lambda self: self.subject.copies)
+    @rule(data=st.data(), at=st.integers(0, 2), stays=st.booleans())
+    def copied(self, data, at, stays):
         life = self._life(at)
-        twin = COPIES[how](life.env)
+        twin = COPIES[data.draw(st.sampled_from(self.subject.copies))](life.env)
         if stays and len(self.lives) < 3:
             self.lives.append(Life(twin, life.history, life.over))
         else:
