@@ -17,6 +17,7 @@ from .configspace import (
     UniformIntegerContextFeature,
 )
 from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformInteger
+from .regions import ContextRanges, Regions, parse_contexts, read_contexts, regions
 from .selectors import (
     AbstractSelector,
     Custom,
@@ -40,6 +41,7 @@ __all__ = [
     "Categorical",
     "CategoricalContextFeature",
     "Context",
+    "ContextRanges",
     "ContextSet",
     "ContextSpace",
     "Contexts",
@@ -54,6 +56,7 @@ __all__ = [
     "NormalFloatContextFeature",
     "Random",
     "RandomSelector",
+    "Regions",
     "RoundRobin",
     "RoundRobinSelector",
     "Sampled",
@@ -66,5 +69,8 @@ __all__ = [
     "UniformIntegerContextFeature",
     "fill",
     "load_contexts",
+    "parse_contexts",
+    "read_contexts",
+    "regions",
     "save_contexts",
 ]

@@ -277,7 +277,7 @@ def _read_csv(text: str) -> Any:
                 raise ContextError(f"expected an id and at most {len(names)} cells, got {row}")
             if key in contexts:
                 raise ContextError(f"expected each id once, got {key!r} twice")
-            contexts[key] = {name: _value(cell) for name, cell in zip(names, cells, strict=False) if cell}
+            contexts[key] = {name: value_of(cell) for name, cell in zip(names, cells, strict=False) if cell}
     except (csv.Error, ContextError) as error:
         raise ContextError(f"line {reader.line_num}: {error}") from error
     return contexts
@@ -286,8 +286,8 @@ def _read_csv(text: str) -> Any:
 _WORDS = {"true": True, "false": False, "null": None}
 
 
-def _value(cell: str) -> Any:
-    """Returns the value of a cell of CSV."""
+def value_of(cell: str) -> Any:
+    """Returns the value of a cell of CSV, or of another text."""
     if cell.lower() in _WORDS:  # a spreadsheet writes TRUE
         return _WORDS[cell.lower()]
     for kind in (int, float):
