@@ -3,14 +3,39 @@
 python examples/compiled_batch.py
 """
 
+import math
 from time import perf_counter
 
 import numpy as np
 
 import envoi
-from envoi.models import Pendulum
 
 LANES, STEPS = 1000, 200
+
+
+class Pendulum(envoi.Model):
+    """A pendulum that is to be swung up; its state is the angle from upright (rad) and its speed (rad/s)."""
+
+    observation_spec = envoi.Array((3,), "float32")
+    action_spec = envoi.Array((1,), "float32", -2, 2)
+
+    def initial(self, rng, context):
+        return rng.uniform(-math.pi, math.pi), rng.uniform(-1.0, 1.0)
+
+    def transition(self, state, action, rng):
+        angle, speed = state
+        speed = speed + (15 * math.sin(angle) + 3 * float(action[0])) * 0.05
+        return angle + speed * 0.05, min(max(speed, -8.0), 8.0)
+
+    def observe(self, state, rng):
+        return np.array([math.cos(state[0]), math.sin(state[0]), state[1]], np.float32)
+
+    def reward(self, state, action, next_state):
+        upright = (state[0] + math.pi) % (2 * math.pi) - math.pi
+        return -(upright * upright + 0.1 * state[1] * state[1])
+
+    def terminal(self, state):
+        return False
 
 
 def play(lanes):

@@ -4,6 +4,7 @@ import ast
 import contextlib
 import importlib
 import io
+import linecache
 import re
 import runpy
 import shlex
@@ -78,11 +79,12 @@ def shows(shown, printed):
 def run(text, page, names):
     """Runs the code of a page; each block of `text` is what the block of Python before it prints."""
     printed = None
-    for language, code in blocks(text):
+    for number, (language, code) in enumerate(blocks(text)):
         if language == "python":
-            output = io.StringIO()
+            output, file = io.StringIO(), f"{page}:{number}"
+            linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)  # as notebooks do
             with contextlib.redirect_stdout(output):
-                exec(compile(code, page, "exec"), names)
+                exec(compile(code, file, "exec"), names)
             printed = output.getvalue()
         elif language == "py":  # code of a library that is not installed here; a test of its own runs it
             printed = NOT_RUN

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import tree
 from ..authoring.model import Model
-from ..compiling.choice import Compiled, check_compiled
+from ..compiling.choice import Compiled, check_compiled, steps_in_numpy
 from ..errors import NotCompilable
 from ..lane_values import lane
 from ..protocol.batch_env import full_lanes_step
@@ -24,8 +24,7 @@ from ..spec.base import shown
 from ..tree import AnyScalar
 from ..wrapping.wrapper import Wrapper
 from .batch_model import BatchModel
-from .lanes import Lanes
-from .model_batch import ModelBatch
+from .compiled_lanes import CompiledLanes
 
 
 class CompiledModel(Env):
@@ -34,7 +33,7 @@ class CompiledModel(Env):
     Its functions, state, context and rewarder are those of the model.
 
     Args:
-        model: The model, which it keeps.
+        model: The scalar model, which it keeps.
         compiled: True to compile before the first step; `"auto"` to compile when that is worth its time.
 
     Attributes:
@@ -45,32 +44,17 @@ class CompiledModel(Env):
     """
 
     def __init__(self, model: Model, compiled: Compiled = True) -> None:
-        self.lanes: Any
-        if isinstance(model, BatchModel):
-            from .compiled_model_batch import CompiledModelBatch  # imported here, so that `import envoi` stays fast
-
-            self.lanes = model.lanes = CompiledModelBatch(model, 1, compiled)
-        else:
-            from .compiled_lanes import CompiledLanes
-
-            self.lanes = CompiledLanes([model], compiled)
+        self.lanes = CompiledLanes([model], compiled)
         self.observation_spec, self.action_spec = model.observation_spec, model.action_spec
         self.reward_spec, self.discount_spec = model.reward_spec, model.discount_spec
         self.state_spec, self.metadata, self.render_mode = model.state_spec, model.metadata, model.render_mode
         self.made_by = model.made_by
 
     @property
-    def _of_scalars(self) -> bool:
-        """True for a scalar `Model`, False for a `BatchModel`."""
-        return isinstance(self.lanes, Lanes)
-
-    @property
     def _model(self) -> Any:
-        return self.lanes.envs[0] if self._of_scalars else self.lanes.model
+        return self.lanes.envs[0]
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        if isinstance(self.lanes, ModelBatch):
-            return self._model.reset(seed=seed, options=options)
         observation, info = self.lanes.reset(seed=None if seed is None else [seed], options=options)
         return Reset(lane(self.observation_spec, observation, 0), info[0])
 
@@ -91,7 +75,7 @@ class CompiledModel(Env):
 
     def _number(self, value: Any) -> Any:
         """Returns a number of a scalar model as Python's."""
-        return value.item() if isinstance(value, AnyScalar) and self._of_scalars else value
+        return value.item() if isinstance(value, AnyScalar) else value
 
     def step_parts(self) -> tuple[Part, ...]:
         """Returns `step` as a part; none for actions or observations that are no single array."""
@@ -100,7 +84,7 @@ class CompiledModel(Env):
         if not all(isinstance(spec, kinds) for spec in specs):
             return ()
         action: Any = self.action_spec
-        read = ".item()" if isinstance(self.lanes, Lanes) and self.reward_spec == Env.reward_spec else "[0]"
+        read = ".item()" if self.reward_spec == Env.reward_spec else "[0]"
         lines = [
             "$values = $step_alone(action)",
             "if $values is None:",
@@ -113,10 +97,9 @@ class CompiledModel(Env):
             "discount = None if $discounts is None else $discounts[0]",
             "info = {} if $infos is None else $infos[0]",
         ]
-        lanes: Any = self.lanes
         names: dict[str, Any] = {
-            "step_alone": lanes.step_alone,
-            "step_values": lanes.step_values,
+            "step_alone": self.lanes.step_alone,
+            "step_values": self.lanes.step_values,
             "with_axis": _with_lane_axis,
             "dtype": action.dtype,
         }
@@ -131,10 +114,7 @@ class CompiledModel(Env):
 
     @state.setter
     def state(self, state: Any) -> None:
-        if self._of_scalars:
-            self.lanes.resume([state])
-        else:
-            self._model.state = state
+        self.lanes.resume([state])
 
     @property
     def observation(self) -> Any:
@@ -190,7 +170,7 @@ class CompiledModel(Env):
 
     def restore(self, snapshot: Snapshot) -> None:
         self._model.restore(self._content(snapshot))
-        if self._of_scalars and self._model.has_begun:
+        if self._model.has_begun:
             self.lanes.resume([self._model.state], observe=False)
 
     def render(self) -> Any:
@@ -212,14 +192,14 @@ def compiled(model: Env, compiled: Compiled = True) -> Env:
     """Makes an environment of a model that steps by a kernel, with the same values; see `envoi.batch` for many lanes.
 
     Args:
-        model: A `Model` or `BatchModel`, also inside wrappers, which is copied and not changed.
+        model: A scalar `Model`, also inside wrappers, which is copied and not changed.
         compiled: True to compile now; `"auto"` to do so where it can be compiled, when that is worth the time.
 
     Returns:
         A `CompiledModel`, or the same wrappers around one.
 
     Raises:
-        NotCompilable: It is no model, or cannot be compiled, or numba is not installed.
+        NotCompilable: It is no scalar model, or cannot be compiled, or numba is not installed.
     """
     check_compiled(compiled)
     wrappers: list[Wrapper] = []
@@ -228,6 +208,8 @@ def compiled(model: Env, compiled: Compiled = True) -> Env:
         model = model.env
     if not isinstance(model, Model):
         raise NotCompilable(f"compiled: expected a model, got {shown(model)}; only models can be compiled")
+    if isinstance(model, BatchModel):
+        raise NotCompilable(steps_in_numpy(model))
     result: Env = CompiledModel(copy.deepcopy(model), compiled)
     for wrapper in reversed(wrappers):
         result = wrapper.over(result)

@@ -6,8 +6,10 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from ..compiling.choice import Compiled, check_compiled
-from ..errors import SpecError
+from ..authoring.model import Model
+from ..compiling.choice import Compiled, check_compiled, steps_in_numpy
+from ..compiling.compilation import numba_version
+from ..errors import NotCompilable, SpecError
 from ..protocol.batch_env import BatchEnv
 from ..protocol.env import Env
 from ..spec.base import shown
@@ -15,9 +17,9 @@ from ..structural_equality import structure
 from ..wrapping.wrapper import Wrapper
 from .alike_lanes import lanes_difference
 from .batch_model import BatchModel
-from .compiled import lanes_over, model_batch
 from .lanes import Lanes as Lanes
 from .lanes import StreamsOf
+from .model_batch import ModelBatch
 
 
 def batch(
@@ -47,8 +49,9 @@ def batch(
         restart: With `workers`: if True, lanes whose process or environment fails are truncated, and begin their next
             episode in a new environment; if False, this raises a `WorkerError`.
         start_method: With `workers`: `"spawn"`, `"fork"`, `"forkserver"`; None for the default of the platform.
-        compiled: True to step the lanes of a model by a kernel that numba compiles; False not to; `"auto"` to do so
-            where it can be compiled, as soon as that is worth the time. The values are the same.
+        compiled: True to step the lanes of a scalar `Model` by a kernel that numba compiles; False not to; `"auto"` to
+            do so where it can be compiled, as soon as that is worth the time. The values are the same. A `BatchModel`
+            always steps in numpy.
         streams: `"lanes"` for random streams of each lane's own, so that a lane is the environment alone with the
             lane's seed. `"batch"` for one set of streams that all lanes of a model share and take numbers from in
             their order. None for the usual: `"batch"` for a `BatchModel`, else `"lanes"`.
@@ -59,7 +62,7 @@ def batch(
     Raises:
         SpecError: `n` is below 1; `env` is already a batch, or cannot be copied; the function makes environments with
             different specs; a setting of processes is given without `workers`; or its lanes cannot have such streams.
-        NotCompilable: `compiled` is True, and `env` is no model that can be compiled.
+        NotCompilable: `compiled` is True, and `env` is no scalar model that can be compiled.
         WorkerError: A worker fails while it makes its environments.
     """
     check_compiled(compiled, workers)
@@ -90,8 +93,10 @@ def batch(
         outside.made_by = env.made_by
         return outside
     if isinstance(env, BatchModel) and workers is None:
+        if compiled is True:
+            raise NotCompilable(f"compiled=True: {steps_in_numpy(env)}")
         _check_shared(env, streams)
-        lanes = model_batch(copy.deepcopy(env), n, compiled)
+        lanes = ModelBatch(copy.deepcopy(env), n)
         lanes.made_by = env.made_by
         lanes.rng = copy.deepcopy(env.rng)  # reproducible for a seeded env, and different in each lane
         return lanes
@@ -107,7 +112,7 @@ def batch(
         for other in made[1:]:
             other.close()
         return batch(made[0], n, compiled=compiled, streams=streams)
-    lanes = lanes_over([*made, *(env() for _ in range(n - 2))], compiled, streams or "lanes")
+    lanes = _lanes_over([*made, *(env() for _ in range(n - 2))], compiled, streams or "lanes")
     lanes.assign_lane(0)
     return lanes
 
@@ -151,10 +156,25 @@ def _one_serves_all(envs: Sequence[Env]) -> bool:
 
 def lanes_of(env: Env, n: int, compiled: Compiled = False, streams: StreamsOf = "lanes") -> Lanes:
     """Makes a batch that loops over copies of an environment."""
-    lanes = lanes_over([_copied(env) for _ in range(n)], compiled, streams)
+    lanes = _lanes_over([_copied(env) for _ in range(n)], compiled, streams)
     lanes.assign_lane(0)
     lanes.rng = copy.deepcopy(env.rng)
     return lanes
+
+
+def _lanes_over(envs: Sequence[Env], compiled: Compiled, streams: StreamsOf) -> Lanes:
+    """Makes a batch of separate environments: one that compiles, or one that is interpreted."""
+    kind = type(envs[0])
+    is_model = issubclass(kind, Model) and kind.step is Model.step and all(type(env) is kind for env in envs)
+    if not is_model and compiled is True:
+        if isinstance(envs[0], BatchModel):
+            raise NotCompilable(f"compiled=True: {steps_in_numpy(envs[0])}")
+        raise NotCompilable(f"compiled=True: expected a model, got {shown(envs[0])}; only models can be compiled")
+    if not is_model or compiled is False or numba_version() is None:
+        return Lanes(envs, streams)
+    from .compiled_lanes import CompiledLanes  # imported here, so that `import envoi` stays fast
+
+    return CompiledLanes(envs, compiled, streams)
 
 
 def _copied(env: Env) -> Env:

@@ -27,11 +27,6 @@ import numpy as np
 
 from ..errors import NotCompilable
 
-
-class Unsupported(Exception):
-    """A reason why a function cannot be compiled, raised where it is found; it becomes a `NotCompilable`."""
-
-
 LOADING = 0.5
 """Seconds that importing numba and loading a kernel from disk take."""
 

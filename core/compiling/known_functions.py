@@ -12,15 +12,8 @@ from typing import Any
 
 import numpy as np
 
-LOOPS = (
-    "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "exp",
-    "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "deg2rad", "rad2deg", "radians", "degrees", "arctan2",
-    "hypot", "power",
-)  # fmt: skip
-"""Functions of numpy that kernels call as numpy does, by the address of its loop."""
-
 _AS_THEY_ARE = {
-    builtins: ("abs", "min", "max", "bool", "float", "len", "range", "enumerate", "zip", "tuple", "any", "all",
+    builtins: ("abs", "min", "max", "bool", "len", "range", "enumerate", "zip", "tuple", "any", "all",
                "reversed"),
     math: ("sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh",
            "atanh", "exp", "expm1", "log", "log1p", "log2", "log10", "erf", "erfc", "fabs", "copysign", "isnan",
@@ -35,17 +28,28 @@ _AS_THEY_ARE = {
 }  # fmt: skip
 
 _REPLACED: dict[Any, str] = {
-    int: "integer", np.int64: "integer", round: "rounded", pow: "power", math.pow: "power", math.floor: "whole_floor",
-    math.ceil: "whole_ceil", math.trunc: "whole_trunc", np.sum: "exact_sum", np.clip: "clipped",
-    **{getattr(np, name): f"numpy_{name}" for name in LOOPS},
+    int: "integer", np.int64: "integer", float: "real", round: "rounded", pow: "power",
+    math.pow: "power", math.floor: "whole_floor", math.ceil: "whole_ceil", math.trunc: "whole_trunc",
+    np.sum: "exact_sum", np.clip: "clipped",
 }  # fmt: skip
 
 _METHODS_REPLACED = {"sum": "exact_sum"}
 _METHODS_REFUSED = {"mean", "std", "var", "dot", "cumsum", "cumprod", "prod", "trace", "round", "argsort", "sort",
                     "partition", "view"}  # fmt: skip
 
+_IN_MATH = (
+    "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "exp",
+    "expm1", "log", "log2", "log10", "log1p", "arctan2",
+)  # fmt: skip
+"""Functions of numpy that `math` has too, without `arc` in their names but `a`."""
+
 _INSTEAD: dict[Any, str] = {
-    math.hypot: "write math.sqrt(x * x + y * y)",
+    **dict.fromkeys((math.hypot, np.hypot), "write math.sqrt(x * x + y * y)"),
+    **{getattr(np, name): f"write math.{name.replace('arc', 'a')}" for name in _IN_MATH},
+    np.power: "write x ** y",
+    np.exp2: "write 2.0 ** x",
+    **dict.fromkeys((np.deg2rad, np.radians), "write x * math.pi / 180"),
+    **dict.fromkeys((np.rad2deg, np.degrees), "write x * 180 / math.pi"),
     sum: "write the additions",
     np.mean: "write the additions",
     np.dot: "write the products and additions",
@@ -67,7 +71,7 @@ def replacement_of(function: Any, arguments: int) -> str | None:
     if function is math.log and arguments != 1:
         raise ValueError("math.log of two arguments has other bits; write math.log(x) / math.log(base)")
     if replaced is not None:
-        wanted = {"power": 2, "clipped": 3}.get(replaced, arguments if replaced.startswith("numpy_") else 1)
+        wanted = {"power": 2, "clipped": 3}.get(replaced, 1)
         if arguments != wanted:
             raise ValueError(f"{name} is only compiled with {wanted} argument{'s' * (wanted > 1)}")
         return replaced

@@ -1,8 +1,7 @@
 """Layouts: the arrays in which kernels find the trees of n lanes, one element for each scalar of a lane.
 
 Records    one array of records, whose fields are the scalars of a lane: contexts and settings, which few lines read
-Rows       one array for each leaf, whose rows are the scalars of all lanes: states, of which packed instructions
-           load the same scalar of several lanes at once
+Rows       one array for each leaf, whose rows are the scalars of all lanes: states
 """
 
 from __future__ import annotations
@@ -14,6 +13,13 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+
+SHORT = {"float64": "f8", "float32": "f4", "int64": "i8", "int32": "i4", "int16": "i2", "int8": "i1", "bool": "b1",
+          "uint64": "u8", "uint32": "u4", "uint16": "u2", "uint8": "u1"}  # fmt: skip
+"""The functions that convert a scalar, by the names of the dtypes."""
+
+CONVERSIONS = {short: np.dtype(name).type for name, short in SHORT.items()}
+"""The functions that convert a scalar to a dtype, by the names that a kernel's lines have for them."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,6 @@ class Leaves:
 
     def __init__(self, example: Any) -> None:
         self.example = example
-        self.paths = [path for path, _ in tree.leaves(example)]
         leaves = [np.asarray(leaf) for _, leaf in tree.leaves(example)]
         self.shapes, self.dtypes = [leaf.shape for leaf in leaves], [leaf.dtype for leaf in leaves]
 
@@ -96,9 +101,8 @@ class Rows(Leaves):
     def __init__(self, example: Any) -> None:
         super().__init__(example)
         sizes = [int(np.prod(shape)) for shape in self.shapes]
-        # For each scalar, the number of its leaf, and of its row in the leaf's array; and its dtype.
+        # For each scalar, the number of its leaf, and of its row in the leaf's array.
         self.places = [(leaf, row) for leaf, size in enumerate(sizes) for row in range(size)]
-        self.kinds = [self.dtypes[leaf] for leaf, _ in self.places]
         self._sizes = sizes
 
     def held(self, name: str) -> list[Held]:

@@ -21,7 +21,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 
 from .compilation import MARK
-from .expressions import CONVERSIONS
+from .layout import CONVERSIONS
 
 WIDE = (types.int64, types.float64, types.boolean)
 """The types that numbers of Python and of numpy have in common."""
@@ -91,6 +91,16 @@ def _integer(value: Any) -> Any:
     if isinstance(value, types.Boolean) or (isinstance(value, types.Integer) and value != types.uint64):
         return lambda value: np.int64(value)
     return None
+
+
+def real(value: Any) -> Any:
+    """Returns `float(value)`, which in Python has 64 bits whatever the value has."""
+    return float(value)
+
+
+@overload(real, strict=False)
+def _real(value: Any) -> Any:
+    return (lambda value: np.float64(value)) if is_scalar(value) else None
 
 
 @intrinsic
@@ -361,6 +371,7 @@ NAMES: dict[str, Any] = {
     **{f"item_{name}": _kept(name, True) for name in CONVERSIONS},
     **{f"whole_{function.__name__}": _whole(function) for function in (math.floor, math.ceil, math.trunc)},
     "integer": integer,
+    "real": real,
     "rounded": rounded,
     "check_shape": check_shape,
     **{f"checked_{name}": _operator(sign, getattr(operator, name), _OVERFLOWING.get(name, ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from textwrap import indent
@@ -15,9 +15,7 @@ from ..errors import NotCompilable
 from ..spec import SpecTree
 from ..spec.arrays import ARRAYS, bounds_or_inf
 from .compilation import compiled_functions, is_compiling, is_on_disk, kernel_digest
-from .expressions import CONVERSIONS
-from .layout import Held, Records, Rows
-from .ufunc_loops import loop_address
+from .layout import CONVERSIONS, Held, Records, Rows
 
 
 @dataclass(frozen=True)
@@ -32,10 +30,9 @@ class Output:
 COMMON = (
     Held("over", (None,), np.dtype(bool)),
     Held("hold", (None,), np.dtype(bool)),
-    Held("quiet", (1,), np.dtype(bool)),
     Held("ends", (4, None), np.dtype(bool)),
 )
-"""The lanes that have ended, those that pause, True if no lane acts, and the ends of a step, see `FLAGS`."""
+"""The lanes that have ended, those that pause, and the ends of a step, see `FLAGS`."""
 
 FLAGS = ("terminated", "truncated", "cut_off", "ended_now")
 """The rows of `ends`; `truncated` is by the model, and `cut_off` by the model or the limit."""
@@ -66,11 +63,6 @@ def actions_of(spec: SpecTree) -> list[Action]:
         low, high = bounds_or_inf(leaf) if leaf.dtype.kind in "iu" else (None, None)
         found.append(Action(path, leaf.shape, leaf.dtype, low, high))
     return found
-
-
-def scalars(name: str, shape: tuple[int, ...], lane: str = "i") -> list[str]:
-    """Returns the expressions of all elements of one lane's array."""
-    return [f"{name}[{', '.join(map(str, (lane, *place)))}]" for place in np.ndindex(*shape)]
 
 
 def check_lines(actions: Sequence[Action], held: Sequence[Held]) -> list[str]:
@@ -104,11 +96,9 @@ def check_lines(actions: Sequence[Action], held: Sequence[Held]) -> list[str]:
     ]
 
 
-def head_lines(
-    actions: Sequence[Action], outputs: Sequence[Output], held: Sequence[Held], arguments: Sequence[str] = ()
-) -> list[str]:
+def head_lines(actions: Sequence[Action], outputs: Sequence[Output], held: Sequence[Held]) -> list[str]:
     """Returns the first lines of `kernel`, which check the actions and find the held arrays."""
-    names = ["table", "restart", "cut", "elapsed", *arguments, *leaf_names(actions)]
+    names = ["table", "restart", "cut", "elapsed", *leaf_names(actions)]
     return [
         f"def kernel({', '.join([*names, *(output.name for output in outputs)])}):",
         f"    code = check({', '.join(['table', 'restart', 'cut', *leaf_names(actions)])})",
@@ -122,25 +112,18 @@ def head_lines(
     ]
 
 
-def last_lines(loop: str, element: Callable[[str], str]) -> list[str]:
+def last_lines() -> list[str]:
     """Returns the lines that, once no error can be raised, keep which lanes have ended, and the limit's count."""
-    over, cut, elapsed, restart, hold = map(element, ("over", "cut", "elapsed", "restart", "hold"))
-    terminated, truncated, cut_off, _ = map(element, FLAGS)
+    terminated, truncated, cut_off, _ = (f"ends[{number}, i]" for number in range(len(FLAGS)))
     return [
-        loop,
-        f"    {over} = {over} if {hold} else {terminated} | {truncated}",
-        "if limit > 0:",
-        f"    {loop}",
-        f"        {cut} = ({cut} & {hold}) | {cut_off}",
-        f"    {loop}",
-        f"        {elapsed} = 0 if {restart} else {elapsed} + (not {hold})",
+        "    for i in range(n):",
+        f"        over[i] = over[i] if hold[i] else {terminated} | {truncated}",
+        "    if limit > 0:",
+        "        for i in range(n):",
+        f"            cut[i] = (cut[i] & hold[i]) | {cut_off}",
+        "        for i in range(n):",
+        "            elapsed[i] = 0 if restart[i] else elapsed[i] + (not hold[i])",
     ]
-
-
-def last_lines_of_all() -> list[str]:
-    """Returns `last_lines` for a kernel that has put the flags of all lanes into `ends`."""
-    names = {flag: f"ends[{number}, i]" for number, flag in enumerate(FLAGS)}
-    return indented(last_lines("for i in range(n):", lambda name: names.get(name, f"{name}[i]")), 4)
 
 
 def leaf_names(actions: Sequence[Action]) -> list[str]:
@@ -166,7 +149,7 @@ def _bounds(number: int, action: Action) -> list[tuple[str, int, int]]:
     """Returns the elements of an action that have bounds, with these."""
     if action.low is None or action.high is None:
         return []
-    elements = scalars(f"action{number}", action.shape)
+    elements = [f"action{number}[{', '.join(map(str, ('i', *place)))}]" for place in np.ndindex(*action.shape)]
     low, high = np.broadcast_to(action.low, action.shape).ravel(), np.broadcast_to(action.high, action.shape).ravel()
     return [(element, int(one), int(other)) for element, one, other in zip(elements, low, high, strict=True)]
 
@@ -185,7 +168,7 @@ class Functions(NamedTuple):
 
 @dataclass
 class Plan:
-    """A kernel that can be compiled."""
+    """A kernel that can be compiled, of a scalar `Model`."""
 
     title: str
     text: str
@@ -193,36 +176,17 @@ class Plan:
     actions: Sequence[Action]
     outputs: Sequence[Output]  # the arrays that it fills
     observation: Any  # the structure of an observation, with a zero array of one lane for each leaf
-    info: Any  # the same of an info
     context: Records
-    held: Sequence[Held] = ()  # the arrays that the kernel is given by their addresses, besides the common ones
-    in_place: bool = False  # True if next states replace those before; else they are in other rows
-    begins: bool = False  # True if the kernel begins episodes itself; False if `initial` is called for them in Python
-    generates: bool = False  # True if the kernel generates all random numbers itself
-    transition_calls: Sequence[Any] = ()  # the calls for random numbers of `transition`
-    observe_calls: Sequence[Any] = ()  # those of `observe`
-    initial_calls: Sequence[Any] = ()  # those of `initial`
-    tables: Sequence[np.ndarray[Any, Any]] = ()
-    loops: Sequence[tuple[str, str]] = ()  # ufuncs that are called by their address
-    names: Callable[[], Mapping[str, Any]] = dict  # more globals of the text
-    sources: str = ""  # everything else that the code depends on, as text
-    python_division: bool = False  # True if a division by zero raises an error as in Python
+    own: Records  # the records of the numbers among the model's attributes that the kernel reads
+    held: Sequence[Held]  # the arrays that the kernel is given by their addresses, besides the common ones
+    begins: bool  # True if the kernel begins episodes itself; False if `initial` is called for them in Python
+    names: Callable[[], Mapping[str, Any]]  # more globals of the text
+    sources: str  # everything else that the code depends on, as text
+    uses_dynamics: bool  # True if the kernel uses the lanes' dynamics streams
+    uses_observation: bool  # True if it uses their observation streams
+    # True if what the code has as constants, attributes of some models and globals, has not changed since.
+    is_current: Callable[[Iterable[Any]], bool]
     frees_gil: bool = False  # True if other threads may run meanwhile, which costs as much as some ten lanes
-
-    @cached_property
-    def asks_at_restarts(self) -> bool:
-        """True if states in which lanes begin, or random numbers for them, are made outside of the kernel."""
-        return not self.begins or (bool(self.initial_calls) and not self.generates)
-
-    @cached_property
-    def takes_numbers(self) -> bool:
-        """True if random numbers are generated outside of the kernel at each step."""
-        return bool(self.transition_calls or self.observe_calls) and not self.generates
-
-    @property
-    def holds_observations(self) -> bool:
-        """True if the caller must keep the observations of lanes that pause."""
-        return bool(self.observe_calls)
 
     @cached_property
     def digest(self) -> str:
@@ -240,42 +204,25 @@ class Plan:
         """True if another process seems to compile it."""
         return is_compiling(self.digest)
 
-    @cached_property
-    def addresses(self) -> np.ndarray[Any, Any]:
-        """The addresses of the loops of ufuncs and of their data, int64."""
-        found = [address for name, types in self.loops for address in loop_address(getattr(np, name), types)]
-        return np.array(found or [0], np.int64)
-
     @property
     def all_held(self) -> list[Held]:
         """All arrays that the kernel is given by their addresses, in the order of its table."""
         return all_held(self.states, self.held)
 
-    def compile(self, changing: Sequence[Any]) -> Functions:
+    def compile(self) -> Functions:
         """Compiles the kernel, or loads it from disk."""
         n = 2
         table, mask = np.zeros(1, np.int64), np.zeros(n, bool)
         actions = [np.zeros((n, *action.shape), action.dtype) for action in self.actions]
         outputs = [np.empty((n, *output.shape), output.dtype) for output in self.outputs]
         kinds = {f"{held.name}_kind": held.dtype for held in self.all_held}
-        names = {**CONVERSIONS, **_kernel_names(), **self.names(), **kinds}
+        from .kernel_functions import NAMES  # imported here, because only compiling needs numba
+
+        names = {**CONVERSIONS, **NAMES, **self.names(), **kinds}
         arguments = {
             "check": [table, mask, mask, *actions],
-            "kernel": [table, mask, mask, np.zeros(n + 1, np.int64), *changing, *actions, *outputs],
+            "kernel": [table, mask, mask, np.zeros(n + 1, np.int64), *actions, *outputs],
         }
-        python = self.python_division
-        options = {"error_model": "python" if python else "numpy", "boundscheck": python, "nogil": self.frees_gil}
+        options = {"error_model": "python", "boundscheck": True, "nogil": self.frees_gil}
         made = compiled_functions(self.text, names, arguments, self.title, self.digest, options)
         return Functions(made["kernel"], made["check"])
-
-
-def _kernel_names() -> dict[str, Any]:
-    from numba import njit  # imported here, because only compiling needs it
-
-    from .kernel_functions import NAMES
-
-    return {
-        **NAMES,
-        **{f"to_{char}": np.dtype(char).type for char in "?bBhHiIlLqQfd"},
-        "inlined": njit(inline="always"),
-    }

@@ -8,7 +8,7 @@ The functions are used as they are, except for what numba has no types for:
     context["gravity"]       a field of the lane's record of its context
     state._replace(x=1)      a call of the state's class
     x**2, x + 1, int(x), …   a function with Python's values, or none, see `operators`
-    math.sin(x), np.exp(x)   the same, or numpy's own loop, see `known_functions`
+    math.sin(x)              the same, if its compiled form gives the same bits, see `known_functions`
     return {"a": 1}, …       in `observe`: a tuple, in the order of the spec
 
 Line numbers stay, so that errors show the author's lines.
@@ -597,10 +597,9 @@ def jitted(rewriter: Rewriter) -> Callable[[], Mapping[str, Any]]:
     def make() -> Mapping[str, Any]:
         from numba import njit  # imported here, because only compiling needs it
 
-        from . import operators, random_functions, ufunc_functions
+        from . import operators, random_functions
 
-        checked = {**operators.NAMES, **ufunc_functions.NAMES}
-        given = {**random_functions.NAMES, **checked}
+        given = {**random_functions.NAMES, **operators.NAMES}
         space: dict[str, dict[str, Any]] = {}
         made: dict[str, Any] = {}
         for key, new in rewriter.functions.items():
@@ -609,6 +608,6 @@ def jitted(rewriter: Rewriter) -> Callable[[], Mapping[str, Any]]:
             made[key] = njit(names[key], error_model="python", boundscheck=True)
         for names in space.values():
             names.update(made)
-        return {**checked, **made}
+        return {**operators.NAMES, **made}
 
     return make

@@ -77,7 +77,7 @@ def idle(action: Action, n: int) -> np.ndarray[Any, Any]:
 
 
 def launcher(
-    plan: Plan, kernel: Callable[..., Any], changing: int, has_one_action: bool, ends: np.ndarray[Any, Any]
+    plan: Plan, kernel: Callable[..., Any], has_one_action: bool, ends: np.ndarray[Any, Any]
 ) -> Callable[..., Any]:
     """Returns a function that steps all lanes by a kernel.
 
@@ -88,14 +88,12 @@ def launcher(
     n, one = ends.shape[1], plan.actions[0]
     none = np.zeros(n, bool)
     inputs = "".join(f"action{k}, " for k in range(len(plan.actions)))
-    asked = "".join(f"changing{k}, " for k in range(changing))
     new = [f"new{k}, " for k in range(len(plan.outputs))]
     names: dict[str, Any] = {
         "kernel": kernel, "none": none, "no_count": (none, np.zeros(n + 1, np.int64)), "empty": empty,
         "ndarray": ndarray, "bools": np.dtype(bool), "lanes": (n,), "dtype": one.dtype, "shape": (n, *one.shape),
         "terminated": ends[0], "truncated": ends[2], "over": ends[3],
-        "Infos": Infos, "no_infos": Infos(columns={}, n=n), "n": n,
-        "observed": rebuilder(plan.observation), "informed": rebuilder(plan.info),
+        "no_infos": Infos(columns={}, n=n), "observed": rebuilder(plan.observation),
     }  # fmt: skip
     for k, output in enumerate(plan.outputs):
         names |= {f"shape{k}": (n, *output.shape), f"dtype{k}": output.dtype}
@@ -116,13 +114,13 @@ def launcher(
         "            begins = runner.mask(restart, 'restart')",
         "        if ask is not None:",
         f"            runner.check(({inputs}), begins, count)  # before the random streams advance",
-        f"            [{asked}] = ask(runner, None if restart is None else begins)",
+        "            ask(runner, None if restart is None else begins)",
         *(f"        new{k} = empty(shape{k}, dtype{k})" for k in range(len(plan.outputs))),
         "        cut, elapsed = count or no_count",
-        f"        ended = kernel(runner.table, begins, cut, elapsed, {asked}{inputs}{''.join(new)})",
+        f"        ended = kernel(runner.table, begins, cut, elapsed, {inputs}{''.join(new)})",
         "        if ended < 0:",
         f"            runner.refuse(ended, ({inputs}), begins, cut)",
-        *([] if plan.in_place else ["        runner.exchange()"]),
+        "        runner.exchange()",
         *_return_lines(plan, new),
         "    return launch",
     ]
@@ -136,10 +134,9 @@ def _return_lines(plan: Plan, new: Sequence[str]) -> list[str]:
     outputs = [output.name for output in plan.outputs]
     reward, has_discount = outputs.index("reward"), "discount" in outputs
     observation = f"observed(({''.join(new[:reward])}))" if tree.is_branch(plan.observation) else "new0"
-    infos = f"Infos(columns=informed(({''.join(new[reward + 1 + has_discount :])})), n=n)" if plan.info else "no_infos"
     flags, discount = "terminated.copy(), truncated.copy()", f"new{reward + 1}" if has_discount else "None"
-    quiet = [f"        if not ended:\n            return {observation}, new{reward}, None, None, None, {infos}, None"]
-    returned = f"        return {observation}, new{reward}, {flags}, {discount}, {infos}, over.copy()"
+    quiet = [f"        if not ended:\n            return {observation}, new{reward}, None, None, None, no_infos, None"]
+    returned = f"        return {observation}, new{reward}, {flags}, {discount}, no_infos, over.copy()"
     return [returned] if has_discount else [*quiet, returned]
 
 
@@ -157,20 +154,18 @@ class Runner:
     and `truncated` are those of the last step, which the next one changes. `launch` steps all lanes; see `launcher`.
     """
 
-    def __init__(self, plan: Plan, action_spec: SpecTree, n: int, changing: Sequence[Any] = ()) -> None:
+    def __init__(self, plan: Plan, action_spec: SpecTree, n: int) -> None:
         with _ONE_AT_A_TIME:
             if plan.digest not in _KERNELS:
-                _KERNELS[plan.digest] = plan.compile(changing)
+                _KERNELS[plan.digest] = plan.compile()
         self.plan, self._n = plan, n
         self._kernel, self._check = _KERNELS[plan.digest]
         leaves = [idle(action, n) for action in plan.actions]
         remaining = iter(leaves)
-        self.idle, self.acts = tree.map_leaves(lambda _: next(remaining), action_spec), True
+        self.idle = tree.map_leaves(lambda _: next(remaining), action_spec)
         self.arrays = {held.name: held.zeros(n) for held in plan.all_held}
         self.over = self.arrays["over"]
         self.terminated, _, self.truncated, _ = self.arrays["ends"]
-        # True if some arrays differ from step to step, or the states in which episodes begin are made outside.
-        self.asks = plan.takes_numbers or plan.asks_at_restarts
         one, other = ([self.arrays[held.name] for held in plan.states.held(name)] for name in ("before", "after"))
         self._before, self._after = one, other
         rest = list(self.arrays.values())[len(one) + len(other) :]
@@ -178,7 +173,7 @@ class Runner:
         self.none = np.zeros(n, bool)
         self._no_count: Count = self.none, np.zeros(n + 1, np.int64)
         self._action_spec, has_one = action_spec, isinstance(action_spec, Spec)
-        self.launch = launcher(plan, self._kernel, len(changing), has_one, self.arrays["ends"])
+        self.launch = launcher(plan, self._kernel, has_one, self.arrays["ends"])
         # For `step_alone`.
         first = plan.actions[0]
         self._dtype = first.dtype if has_one else None
@@ -218,7 +213,7 @@ class Runner:
         return np.ascontiguousarray(found.view(ndarray))
 
     def step_alone(self, action: Any) -> tuple[int, np.ndarray[Any, Any], Sequence[Any]] | None:
-        """Steps a single lane by a kernel that asks for nothing, and whose first output is the observation."""
+        """Steps a single lane by a kernel that begins episodes itself, and whose first output is the observation."""
         kind, actions = type(action), self._alone
         if kind is self._number or kind is self._python_number:
             try:
@@ -234,8 +229,7 @@ class Runner:
         ended = self._kernel(self.table, none, none, elapsed, actions, observation, *self._others)
         if ended < 0:
             self.refuse(ended, (actions,), none, none)
-        if not self.plan.in_place:
-            self.exchange()
+        self.exchange()
         return ended, observation, self._others
 
     def exchange(self) -> None:
@@ -244,14 +238,14 @@ class Runner:
         self.table, self._next_table = self._next_table, self.table
 
     @contextmanager
-    def holding(self, lanes: np.ndarray[Any, Any], acts: bool) -> Iterator[None]:
+    def holding(self, lanes: np.ndarray[Any, Any]) -> Iterator[None]:
         """Lets some lanes pause, within a `with` block."""
-        hold, quiet = self.arrays["hold"], self.arrays["quiet"]
-        hold[:], quiet[0], self.acts = lanes, not acts, acts
+        hold = self.arrays["hold"]
+        hold[:] = lanes
         try:
             yield
         finally:
-            hold[:], quiet[0], self.acts = False, False, True
+            hold[:] = False
 
     def check(self, actions: Sequence[np.ndarray[Any, Any]], restart: Any, count: Count | None = None) -> None:
         """Checks that all lanes can act, before the random streams advance."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,8 @@ from .. import tree
 from ..authoring.model import Model
 from ..errors import NotCompilable
 from ..spec.arrays import ARRAYS
-from .layout import Held, Records, Rows
-from .plan import Action, Output, Plan, actions_of, all_held, check_lines, head_lines, indented, last_lines_of_all
+from .layout import SHORT, Held, Records, Rows
+from .plan import Action, Output, Plan, actions_of, all_held, check_lines, head_lines, indented, last_lines
 from .rewriting import Rewriter, jitted
 
 
@@ -68,27 +68,13 @@ def loop_text(
         "        ends[1, i] = truncated",
         "        ends[2, i] = cut_off",
         "        ends[3, i] = terminated or cut_off",
-        *last_lines_of_all(),
+        *last_lines(),
         "    return ended",
     ]
     return "\n".join(lines) + "\n"
 
 
-class ScalarPlan(Plan):
-    """The plan of a scalar model."""
-
-    own: Records  # the records of the numbers among the model's attributes that the kernel reads
-    uses_dynamics: bool = False  # True if the kernel uses the lanes' dynamics streams
-    uses_observation: bool = False  # True if it uses their observation streams
-    # True if what the code has as constants, attributes of some models and globals, has not changed since.
-    is_current: Callable[[Iterable[Any]], bool]
-
-    @property
-    def holds_observations(self) -> bool:
-        return True  # lanes that pause are not observed, since that may take random numbers
-
-
-def plan_of_model(model: Any) -> ScalarPlan:
+def plan_of_model(model: Any) -> Plan:
     """Returns what is needed to compile a scalar `Model`."""
     title = type(model).__name__
     if type(model).info is not Model.info:
@@ -130,29 +116,25 @@ def plan_of_model(model: Any) -> ScalarPlan:
         Held("contexts", (None,), context.dtype),
         *([] if begins else states.held("fresh")),
     ]
-    plan = ScalarPlan(
+    used, functions = rewriter.uses_generator, jitted(rewriter)
+    helpers = {"empty": np.empty, **({"State": type(state)} if isinstance(state, tuple) else {})}
+    return Plan(
         title=title,
         text=loop_text(title, states, actions, outputs, sections),
         states=states,
         actions=actions,
         outputs=outputs,
         observation=tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype), observed),
-        info={},
         context=context,
+        own=own,
         held=sections.held,
         begins=begins,
-        names=jitted(rewriter),
+        names=lambda: {**functions(), **helpers},
         sources="\n".join([*rewriter.sources, str((own.dtype, context.dtype, actions, outputs))]),
-        python_division=True,
+        uses_dynamics=names["transition"] in used or (begins and names["initial"] in used),
+        uses_observation=names["observe"] in used,
+        is_current=rewriter.is_current,
     )
-    plan.own, plan.is_current = own, rewriter.is_current
-    used = rewriter.uses_generator
-    plan.uses_dynamics = names["transition"] in used or (begins and names["initial"] in used)
-    plan.uses_observation = names["observe"] in used
-    names_of_functions = plan.names
-    helpers = {"empty": np.empty, **({"State": type(state)} if isinstance(state, tuple) else {})}
-    plan.names = lambda: {**names_of_functions(), **helpers}
-    return plan
 
 
 def _example_state(model: Any) -> Any:
@@ -166,7 +148,7 @@ def _example_state(model: Any) -> Any:
     )
     numbers = all(
         isinstance(leaf, (bool, int, float, np.number, np.bool_))
-        or (isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biuf")
+        or (isinstance(leaf, np.ndarray) and leaf.dtype.name in SHORT)
         for leaf in leaves
     )
     if not plain or not numbers or not leaves:
@@ -258,13 +240,6 @@ def _generator(first: int) -> str:
     return f"({', '.join(f'bits[i, {k}]' for k in range(first, first + 4))})"
 
 
-def _short(dtype: np.dtype[Any]) -> str:
-    from .expressions import conversion
-
-    text = conversion(dtype, "x", np.dtype("float64"))
-    return "b1" if dtype.kind == "b" else text.partition("(")[0]
-
-
 def _stored(states: Rows, prefix: str) -> list[str]:
     """Returns the lines that take the state `q` apart, after checking that it is like the first one."""
     state, lines, count = states.example, list[str](), 0
@@ -273,7 +248,7 @@ def _stored(states: Rows, prefix: str) -> list[str]:
     if isinstance(state, tuple):
         lines.append(f"{', '.join(names)}, = q")
     for name, leaf in zip(names, leaves, strict=True):
-        short, shape = _short(np.asarray(leaf).dtype), np.shape(leaf)
+        short, shape = SHORT[np.asarray(leaf).dtype.name], np.shape(leaf)
         if shape:
             lines.append(f"check_shape({name}.shape, ({', '.join(map(str, shape))},))")
         for place in np.ndindex(shape):
@@ -294,7 +269,7 @@ def _construction(states: Rows, name: str, scalars: list[str]) -> tuple[str, lis
             continue
         shape, local = np.shape(part), f"{name}_{number}"
         size = f"({', '.join(map(str, shape))},)"
-        lines.append(f"{local} = empty({size}, {_short(np.asarray(part).dtype)})")
+        lines.append(f"{local} = empty({size}, {SHORT[np.asarray(part).dtype.name]})")
         for place in np.ndindex(shape):
             lines.append(f"{local}[{', '.join(map(str, place))}] = {scalars[position]}")
             position += 1

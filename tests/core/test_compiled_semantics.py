@@ -81,7 +81,7 @@ class Sundry(Plain):
 
     def transition(self, state, action, rng):
         grid = state.grid.copy()
-        grid[state.count % 2 - 2] += float(np.exp(math.sin(state.x)) + np.tanh(state.x) + np.arctan2(state.x, 2.0))
+        grid[state.count % 2 - 2] += math.exp(math.sin(state.x)) + math.tanh(state.x) + math.atan2(state.x, 2.0)
         grid[0] = grid[0] % 7.0
         return state._replace(grid=grid + gust(rng), x=named(gust(rng)) + self.table[action], count=state.count + 1)
 
@@ -162,6 +162,16 @@ class Narrow(Plain):
         return state._replace(x=state.x if state.count < 100 else 0.1 * action[0])
 
 
+class Wide(Narrow):
+    def transition(self, state, action, rng):
+        return state._replace(x=0.1 * float(action[0]), count=state.count + 1)
+
+
+def test_float_of_32_bits_has_64():
+    one, other = pair(Wide, 20)
+    assert one.state[0].x == other.state[0].x != float(np.float32(one.state[0].x))
+
+
 class Unpacking(Plain):
     def transition(self, state, action, rng):
         x, *_rest = state
@@ -207,6 +217,10 @@ def hypotenuse(self, state, action, rng):
     return state._replace(x=math.hypot(state.x, 1.0))
 
 
+def arctangent(self, state, action, rng):
+    return state._replace(x=float(np.arctan(state.x)))
+
+
 def rounds(self, state, action, rng):
     return state._replace(x=round(state.x, 2))
 
@@ -242,6 +256,7 @@ def misspelt(self, state, action, rng):
         (moving(halves), "a state with a float64 where the first state has a int64"),
         (Narrow, r"transition \(.*line \d+\): it computes \* of float64 and float32"),
         (moving(hypotenuse), r"Moving.transition \(.*line \d+\): .*math.hypot .*write math.sqrt"),
+        (moving(arctangent), r"np.arctan with the same bits is known; write math.atan"),
         (moving(rounds), r"line \d+\): round is only compiled with 1 argument"),
         (moving(sums), "np.mean with the same bits is known; write the additions"),
         (moving(products), "@ adds floats in an order of its own"),

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from compiled_models import Pole
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import Sums
@@ -190,7 +191,7 @@ def test_a_copied_batch_knows_which_features_its_lanes_no_longer_share(copied, c
     "batched", [envoi.batch, lambda env, n, compiled: envoi.Lanes([env, *map(copy.copy, [env] * (n - 1))])]
 )
 def test_a_context_that_is_refused_in_one_lane_names_it_and_changes_none(batched, compiled):
-    env = batched(envoi.models.CartPole(), 3, compiled=compiled)
+    env = batched(Pole(), 3, compiled=compiled)
     env.reset(seed=0)
     before = env.context["gravity"]
     with pytest.raises(ContextError, match=r"^context\['gravity'\]: expected .*, got -1.0 in lane 1$"):

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from compiled_models import Pole
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import Diary, Flock, Leaving, Walk
@@ -158,7 +159,7 @@ def test_a_lane_cannot_both_begin_and_pause():
     both, one = np.array([True, True]), np.array([False, True])
     flock = envoi.batch(Flock(), 2)
     batches = [envoi.Lanes([Walk(), Walk()]), flock, envoi.TimeLimit(flock, 3), envoi.Validated(flock)]
-    for batch in (*batches, envoi.batch(envoi.models.CartPole(), 2, compiled=True)):
+    for batch in (*batches, envoi.batch(Pole(), 2, compiled=True)):
         batch.reset(seed=0)
         with pytest.raises(envoi.SpecError, match=r"hold: lanes \[1\] are in restart, too"):
             batch.step(np.array([0, 0]), both, one)

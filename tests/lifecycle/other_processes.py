@@ -16,6 +16,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import compiled_models
 import small_models
 
 import envoi
@@ -39,7 +40,7 @@ FRAMEWORKS = {
     name: lambda name=name: convert(limited(small_models.Walk()), name)
     for name in ("gymnasium", "dm_env", "pettingzoo")
 } | {"vector": lambda: convert(envoi.batch(small_models.Walk(), 3, compiled=False), "gymnasium_vector")}
-COMPILED = {"compiled": lambda: envoi.batch(envoi.models.CartPole(), 3, compiled=True)}
+COMPILED = {"compiled": lambda: envoi.batch(compiled_models.Pole(), 3, compiled=True)}
 
 
 def begun(env):

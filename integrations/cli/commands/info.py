@@ -128,7 +128,8 @@ def _time_limit(env: Any) -> int | None:
 
 def _lanes(env: envoi.Env | envoi.MultiEnv) -> str:
     """Returns how a batch of the env steps its lanes, and why."""
-    from envoi.batching.kernel_steps import KernelSteps
+    from envoi.batching.compiled_lanes import CompiledLanes
+    from envoi.compiling.choice import steps_in_numpy
     from envoi.compiling.compilation import numba_version
 
     if isinstance(env, envoi.MultiEnv):
@@ -139,11 +140,12 @@ def _lanes(env: envoi.Env | envoi.MultiEnv) -> str:
         return f"one at a time: {error}"
     while isinstance(batch, Wrapper):
         batch = batch.env
-    if isinstance(batch, KernelSteps):
+    if isinstance(batch, envoi.ModelBatch):
+        return f"in numpy: {steps_in_numpy(batch.model)}"
+    if isinstance(batch, CompiledLanes):
         reason = batch.obstacle()
         return "compiled, once that is worth the time" if not reason else f"interpreted: {reason}"
-    is_model = isinstance(batch, envoi.ModelBatch) or isinstance(getattr(batch, "envs", (None,))[0], envoi.Model)
-    if is_model and numba_version() is None:
+    if isinstance(getattr(batch, "envs", (None,))[0], envoi.Model) and numba_version() is None:
         return "interpreted: numba is not installed; pip install 'envoi[numba]'"
     return "a loop: only models are compiled"
 
