@@ -64,6 +64,7 @@ from .wrapping.wrapper import Wrapper
 
 if TYPE_CHECKING:
     from . import context as context
+    from . import curricula as curricula
     from . import models as models
     from . import wrappers as wrappers
     from .authoring.multi_model import MultiModel
@@ -121,6 +122,7 @@ else:
         "batching.workers.lanes": "WorkerLanes",
         "context": "Categorical ContextSpace Feature NormalFloat Selector UniformFloat UniformInteger"
         " load_contexts save_contexts",
+        "curricula": "",
         "flattening": "Flattening",
         "models": "",
         "protocol.multi_env": "MultiEnv MultiReset MultiStep",
@@ -167,7 +169,7 @@ else:
     )
 
     def __dir__() -> list[str]:
-        return [*_ESSENTIAL.split(), "context", "models", "wrappers", "__doc__", "__version__"]
+        return [*_ESSENTIAL.split(), "context", "curricula", "models", "wrappers", "__doc__", "__version__"]
 
 
 __version__ = "0.2.0"

@@ -219,7 +219,7 @@ def test_every_public_name_is_in_the_reference():
     names = [name for name in listed if "." not in name]
     assert sorted(names) == envoi.__all__
     shown = {name.rpartition(".")[2] for name in listed}
-    for package in ("context", "models", "wrappers", "integrations.check", "integrations.rllib"):
+    for package in ("context", "curricula", "models", "wrappers", "integrations.check", "integrations.rllib"):
         module = importlib.import_module(f"envoi.{package}")
         kinds = [one for name in module.__all__ if isinstance(one := getattr(module, name), type | FunctionType)]
         assert {kind.__name__ for kind in kinds} - shown <= NOT_SHOWN, package

@@ -17,7 +17,7 @@ import copy
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -142,6 +142,43 @@ class Selector(ABC):
         except (KeyError, TypeError):
             raise ContextError(f"{type(self).__name__}: {self._unknown(context_id)}") from None
 
+    def tell(self, episodes: Iterable[Mapping[str, Any]]) -> None:  # noqa: B027 (most selectors learn nothing)
+        """Learns from episodes that have ended; a selector that defines this is a curriculum, see `envoi.curricula`.
+
+        `Contextual` calls it at each end of an episode whose context was chosen by this selector, and that no reset has
+        cut off. Such a selector is shared by all copies of the environment, and a seed does not restart it.
+
+        Args:
+            episodes: A mapping for each: `context_id`, `context` (its values), `return` (of several agents the sum),
+                `length` (the number of steps), `terminated` (False if it was truncated), `success` (from 0 to 1, or
+                None if the environment does not say), `lane`, and where a trainer has one, `score`.
+        """
+
+    @property
+    def learns(self) -> bool:
+        """True if the class defines `tell`."""
+        return type(self).tell is not Selector.tell
+
+    @property
+    def drawn_from(self) -> dict[str, Feature]:
+        """The distributions of sampled features, restricted to the values that the environment allows, by name."""
+        return {}
+
+    def corners(self, default: Context) -> list[dict[str, Any]]:
+        """Returns contexts that bound all those that may be sampled, over a default context.
+
+        They are all combinations of the features' extremes. If there are more than 256, only: all smallest values, all
+        largest values, and each extreme value alone with the others at their defaults.
+        """
+        ends = {name: extremes(feature) for name, feature in self.drawn_from.items()}
+        if math.prod(map(len, ends.values())) <= 256:
+            combinations = [dict(zip(ends, values, strict=True)) for values in itertools.product(*ends.values())]
+        else:
+            together = [{name: values[end] for name, values in ends.items()} for end in (0, -1)]
+            combinations = [*together, *({name: value} for name, values in ends.items() for value in values)]
+        centre = {**default, **{name: feature.default_value for name, feature in self.drawn_from.items()}}
+        return [{**centre, **combination} for combination in combinations]
+
     def _unknown(self, context_id: Any) -> str:
         if not self.contexts:
             return "there are no contexts yet; call begin(contexts) first"
@@ -171,6 +208,8 @@ class Selector(ABC):
         # Contexts are never changed, so copies, such as those in snapshots of environments, can share them.
         names = ("contexts", "contexts_keys", "_entries")
         memo.update((id(shared), shared) for shared in (vars(self).get(name) for name in names))
+        if self.learns:  # from the episodes of all copies
+            return self
         twin = memo[id(self)] = copy.copy(self)
         for name, value in vars(self).items():
             setattr(twin, name, copy.deepcopy(value, memo))
@@ -380,23 +419,7 @@ class Sampled(Selector):
 
     @property
     def drawn_from(self) -> dict[str, Feature]:
-        """The distributions of the sampled features, restricted to the values that the environment allows, by name."""
         return self._fitted.features
-
-    def corners(self, default: Context) -> list[dict[str, Any]]:
-        """Returns contexts that bound all those that may be sampled, over a default context.
-
-        They are all combinations of the features' extremes. If there are more than 256, only: all smallest values, all
-        largest values, and each extreme value alone with the others at their defaults.
-        """
-        ends = {name: extremes(feature) for name, feature in self.drawn_from.items()}
-        if math.prod(map(len, ends.values())) <= 256:
-            combinations = [dict(zip(ends, values, strict=True)) for values in itertools.product(*ends.values())]
-        else:
-            together = [{name: values[end] for name, values in ends.items()} for end in (0, -1)]
-            combinations = [*together, *({name: value} for name, values in ends.items() for value in values)]
-        centre = {**default, **self._fitted.defaults}
-        return [{**centre, **combination} for combination in combinations]
 
     def choose(self, rng: np.random.Generator) -> Any:
         return self.n_calls if self.n is None else self.n_calls % self.n

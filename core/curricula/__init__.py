@@ -1,0 +1,28 @@
+"""Curricula: selectors that learn from how episodes end.
+
+`Contextual` reports each episode to its selector, so a curriculum needs no callback in any framework:
+
+    curriculum = PrioritizedLevelReplay(seed=0)
+    env = Contextual(load("envoi:cartpole"), contexts, context_selector=curriculum)
+
+The object itself is asked and informed. Batches, copies and forms of the environment share it. Its random numbers come
+from a generator of its own, one number a choice: equal seeds and an equal sequence of `select` and `tell` give equal
+choices, in every framework.
+"""
+
+from .curriculum import Curriculum, Custom
+from .learning_progress import LearningProgress
+from .level_replay import PrioritizedLevelReplay, critic_score
+from .self_paced import SelfPaced
+from .stages import Annealed, Sequential
+
+__all__ = [
+    "Annealed",
+    "Curriculum",
+    "Custom",
+    "LearningProgress",
+    "PrioritizedLevelReplay",
+    "SelfPaced",
+    "Sequential",
+    "critic_score",
+]

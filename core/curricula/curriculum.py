@@ -1,0 +1,346 @@
+"""The base of curricula: what they know of episodes, their own random numbers, and their state."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..context.binding import check_names
+from ..context.features import Feature, is_number
+from ..context.selectors import Selector
+from ..context.sets import Context, Contexts, contexts_of
+from ..context.space import ContextSpace
+from ..errors import ContextError, nearest
+from ..structural_equality import structure
+
+
+class Episode(NamedTuple):
+    """An episode that has ended: a row of `tell`."""
+
+    context_id: Any
+    context: Context
+    total: float  # the return
+    length: float
+    success: float | None
+    score: float | None
+
+    @property
+    def sums(self) -> tuple[float, ...]:
+        """The numbers that `statistics` averages, and how often."""
+        return 1, self.total, self.length, self.success or 0.0, self.success is not None
+
+
+class Numbers:
+    """Random numbers in [0, 1) by their index, so that a choice can be taken back, repeated or continued elsewhere."""
+
+    def __init__(self, seed: int) -> None:
+        self._bits = np.random.PCG64(seed)
+        self._generator, self._at = np.random.Generator(self._bits), 0
+
+    def __call__(self, first: int, n: int) -> NDArray[np.float64]:
+        """Returns n numbers from an index on."""
+        if first != self._at:
+            self._bits.advance((first - self._at) % 2**128)
+        self._at = first + n
+        return self._generator.random(n)
+
+
+class Curriculum(Selector):
+    """A selector that learns from how episodes end.
+
+    A subclass defines `weigh`, and to learn more than `statistics` has, `learn`. The attributes that `learn` changes
+    are in `learned`, so that `state_dict` holds them; what a choice changes is in `position`.
+
+    Args:
+        seed: The seed of its random numbers, an integer of at least 0.
+
+    Attributes:
+        seed: The seed.
+        learned: The names of the attributes that episodes change.
+    """
+
+    learned: ClassVar[tuple[str, ...]] = ()
+
+    _makes_contexts: bool = False  # True if `contexts` are not those of `begin`
+
+    def __init__(self, *, seed: int = 0) -> None:
+        check_number("seed", seed, 0, integer=True)
+        self.seed = int(seed)
+        self._numbers = Numbers(self.seed)
+        self._begun: Contexts = {}
+        self._space: ContextSpace | None = None  # the features that the environment declares
+        self._cdf: NDArray[np.float64] | None = None
+        super().__init__()
+
+    # Contexts.
+
+    def begin(self, contexts: Contexts, space: ContextSpace | None = None) -> None:
+        """Sets the contexts to choose from; if they are the same as before, nothing that was learned is lost.
+
+        Args:
+            contexts: See `Selector.begin`.
+            space: See `Selector.begin`.
+        """
+        contexts, position = contexts_of(contexts), self.position
+        is_same = bool(self._begun) and _equal(contexts, self._begun)
+        if not (is_same and self._makes_contexts):
+            super().begin(contexts, space)
+        self._begun, self._space = contexts, space
+        self._fit()
+        if is_same:
+            self.position = position
+        else:
+            self.restart()
+
+    def _fit(self) -> None:
+        """Checks the arguments against the contexts and features of the environment."""
+
+    def restart(self) -> None:
+        """Forgets all episodes."""
+        self._place: dict[Any, int] = {key: place for place, key in enumerate(self.contexts_keys)}
+        self._sums = np.zeros((5, len(self._place)))  # as `Episode.sums`
+        self._cdf = None
+
+    # Episodes.
+
+    def tell(self, episodes: Iterable[Mapping[str, Any]]) -> None:
+        for episode in [self.read(row) for row in episodes]:
+            place = self._place_of(episode.context_id)
+            if place >= 0:
+                self._sums[:, place] += episode.sums
+            if self.learn(episode, place):
+                self._cdf = None
+
+    def read(self, row: Mapping[str, Any]) -> Episode:
+        """Checks a row of `tell`, before any row has an effect."""
+        try:
+            key, needed = row["context_id"], (row["return"], row["length"])
+        except (KeyError, TypeError):
+            raise ContextError(f"tell: expected the keys context_id, return and length, got {row!r}") from None
+        self._place_of(key)
+        success, score = row.get("success"), row.get("score")
+        if not all(map(is_number, (*needed, score or 0))):
+            raise ContextError(f"tell: context {key!r}: expected finite numbers, got {row!r}")
+        if success is not None:
+            success = float(success)
+            if not 0 <= success <= 1:
+                raise ContextError(f"tell: context {key!r}: success: expected a number from 0 to 1, got {success!r}")
+        return Episode(key, row.get("context", {}), float(needed[0]), float(needed[1]), success, score)
+
+    def _place_of(self, key: Any) -> int:
+        """Returns the place of a context in `contexts_keys`, or -1 for one that was there or may come."""
+        try:
+            return self._place[key]
+        except (KeyError, TypeError):
+            raise ContextError(f"tell: {self._unknown(key)}") from None
+
+    def _need_success(self, episode: Episode, instead: str) -> None:
+        if episode.success is None:
+            raise ContextError(
+                f"tell: context {episode.context_id!r}: success: expected a number from 0 to 1, got None; let the "
+                f'environment give info["is_success"], give Contextual(success=…), or {instead}'
+            )
+
+    def learn(self, episode: Episode, place: int) -> bool:
+        """Learns from an episode; returns True if `weigh` may then return other weights.
+
+        Args:
+            episode: The episode.
+            place: That of its context in `contexts_keys`.
+        """
+        return True
+
+    @property
+    def statistics(self) -> dict[str, NDArray[np.float64]]:
+        """`episodes`, their number, and means of `return`, `length` and `success`, in the order of `contexts_keys`.
+
+        A mean is NaN where there is nothing to average.
+        """
+        episodes, known = self._sums[0], self._sums[4]
+        columns = {"episodes": episodes.copy()}
+        counts = {"return": episodes, "length": episodes, "success": known}
+        for sums, (name, count) in zip(self._sums[1:4], counts.items(), strict=True):
+            columns[name] = np.divide(sums, count, out=np.full(len(sums), np.nan), where=count > 0)
+        return columns
+
+    # Choices.
+
+    def weigh(self) -> NDArray[np.float64]:
+        """Returns the probability of each context, or a number proportional to it, in the order of `contexts_keys`."""
+        return np.ones(len(self.contexts_keys))
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The probability of each context for the next choice, in the order of `contexts_keys`."""
+        return normalised(self.weigh())
+
+    def choose(self, rng: np.random.Generator) -> Any:
+        return self.contexts_keys[int(self._take(1)[0])] if self.contexts else None
+
+    def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
+        if self._makes_contexts or not self.contexts:
+            return None
+        places = self._take(n)
+        self._advance(n, self.contexts_keys[places[-1]])
+        return places
+
+    def _take(self, n: int) -> NDArray[np.intp]:
+        """Returns the places of the next n contexts."""
+        if self._cdf is None:
+            self._cdf = self.weights.cumsum()
+        return inverse(self._cdf, self._numbers(self.position["n_calls"], n))
+
+    # State.
+
+    def _names(self) -> tuple[str, ...]:
+        return ("seed", "position", "contexts", "contexts_keys", "_begun", "_sums", "_place", *self.learned)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns all that decides coming choices; it can be pickled, and shares nothing with the curriculum."""
+        return {"kind": type(self).__name__, **copy.deepcopy({name: vars(self)[name] for name in self._names()})}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues from the result of `state_dict`, also before the environment has called `begin`.
+
+        Raises:
+            ContextError: It is the state of another class, or of other contexts.
+        """
+        kind, names, begun, given = type(self).__name__, self._names(), self._begun, cast("Any", state)
+        came = given.get("kind") if isinstance(given, Mapping) else type(given).__name__
+        if came != kind or not all(name in state for name in names):
+            raise ContextError(f"load_state_dict: expected what state_dict of a {kind} returns, got that of {came!r}")
+        if begun and not _equal(begun, state["_begun"]):
+            raise ContextError(
+                f"load_state_dict: the state is of the contexts {list(state['_begun'])[:20]}, this curriculum has "
+                f"{list(begun)[:20]}, or their values differ; give the environment the same contexts"
+            )
+        vars(self).update(copy.deepcopy({name: state[name] for name in names}))
+        if begun and not self._makes_contexts:
+            self.contexts = self._begun = begun  # the environment chooses faster from its own object
+        self._entries = {key: (key, context) for key, context in self.contexts.items()}
+        self._numbers, self._cdf = Numbers(self.seed), None
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"seed": self.seed}
+
+
+class Sampling(Curriculum):
+    """Base of curricula that sample values of features around the environment's default context; ids are 0, 1, 2, …."""
+
+    def features(self) -> list[Feature]:
+        """Returns distributions that hold all values which may be sampled."""
+        raise NotImplementedError
+
+    def sample(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Returns values of the features."""
+        raise NotImplementedError
+
+    def _fit(self) -> None:
+        self._reach = fitted(self, self.features(), self._space, self._begun)
+
+    @property
+    def drawn_from(self) -> dict[str, Feature]:
+        return self._reach
+
+    def _place_of(self, key: Any) -> int:
+        return 0
+
+    def select_places(self, rng: np.random.Generator, n: int) -> None:
+        return None
+
+    def choose(self, rng: np.random.Generator) -> Any:
+        return self.n_calls
+
+    def _next(self, rng: np.random.Generator) -> tuple[Any, Context]:
+        number = self.choose(rng)
+        values = self.sample(np.random.default_rng((self.seed, number)))
+        return number, {**next(iter(self._begun.values())), **values}
+
+
+class Custom(Curriculum):
+    """Chooses by the weights that a function of the user makes of the statistics.
+
+    Args:
+        function: `(statistics) -> weights`: numbers of at least 0, not all 0, as an array in the order of
+            `contexts_keys`, or as a mapping by id. Called after new episodes.
+        seed: See `Curriculum`.
+    """
+
+    def __init__(self, function: Callable[[dict[str, NDArray[np.float64]]], Any], *, seed: int = 0) -> None:
+        if not callable(cast("Any", function)):
+            raise ContextError(f"Custom: expected a function (statistics) -> weights, got {function!r}")
+        self.function = function
+        super().__init__(seed=seed)
+
+    def weigh(self) -> NDArray[np.float64]:
+        given, keys = self.function(self.statistics), self.contexts_keys
+        if isinstance(given, Mapping):
+            by_id = cast("Mapping[Any, Any]", given)
+            check_ids("Custom: weights", by_id, self.contexts)
+            given = [by_id.get(key, 0.0) for key in keys]
+        weights = np.asarray(given, np.float64)
+        if weights.shape != (len(keys),) or not np.isfinite(weights).all() or weights.min() < 0 or not weights.any():
+            raise ContextError(
+                f"Custom: expected {len(keys)} weights, finite numbers of at least 0 and one above, got {given!r}"
+            )
+        return weights
+
+
+def _equal(contexts: Contexts, others: Contexts) -> bool:
+    return contexts is others or structure(list(contexts.items())) == structure(list(others.items()))
+
+
+# What several curricula use.
+
+
+def normalised(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns weights with a sum of 1; all equal if they are all 0."""
+    total = weights.sum()
+    return weights / total if total > 0 else np.full(len(weights), 1 / max(len(weights), 1))
+
+
+def inverse(cdf: NDArray[np.float64], numbers: Any) -> NDArray[np.intp]:
+    """Returns the places where a distribution function passes numbers in [0, 1)."""
+    places = cdf.searchsorted(numbers * cdf[-1], "right")
+    if np.max(places) == len(cdf):  # by rounding; a context of weight 0 is not chosen either
+        places = np.minimum(places, cdf.searchsorted(cdf[-1]))
+    return places
+
+
+def check_ids(what: str, ids: Iterable[Any], known: Contexts) -> None:
+    """Checks that ids are ids of contexts."""
+    for key in ids:
+        if key not in known:
+            raise ContextError(f"{what}: there is no context {key!r}; {nearest(str(key), map(str, known))}")
+
+
+def check_choice(what: str, value: Any, known: tuple[str, ...]) -> None:
+    """Checks an argument that is one of several words."""
+    if value not in known:
+        raise ContextError(f"{what}: expected one of {list(known)}, got {value!r}; {nearest(str(value), known)}")
+
+
+def check_number(what: str, value: Any, low: float, high: float = math.inf, *, integer: bool = False) -> None:
+    """Checks an argument that is a number."""
+    if not is_number(value) or not low <= value <= high or (integer and value != int(value)):
+        reach = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
+        raise ContextError(f"{what}: expected {'an integer' if integer else 'a number'} {reach}, got {value!r}")
+
+
+def fitted(
+    curriculum: Selector, features: Iterable[Feature], space: ContextSpace | None, contexts: Contexts
+) -> dict[str, Feature]:
+    """Returns distributions by name, restricted to the values that the environment allows."""
+    if len(contexts) > 1:
+        raise ContextError(
+            f"{type(curriculum).__name__}: makes its own contexts, so it would never use {list(contexts)[:20]}; leave "
+            "`contexts` out, and give what stays the same as the default context"
+        )
+    features = list(features)
+    check_names((feature.name for feature in features), next(iter(contexts.values())), "feature")
+    return {feature.name: feature for feature in features} if space is None else space.distributions(features)

@@ -1,0 +1,118 @@
+"""Learning progress: contexts whose success rate changes are chosen more often."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ContextError
+from .curriculum import Curriculum, Episode, check_ids, check_number
+
+
+class LearningProgress(Curriculum):
+    """Chooses by bidirectional learning progress of success rates (Kanitscheider et al., 2021, arXiv:2106.14876).
+
+    The convention is that of "OMNI" (Zhang et al., 2023, arXiv:2306.01711), whose averages begin with the first rates:
+    those of a context begin with its first update. An update takes the mean success by context of the last
+    `update_every` episodes; contexts without any keep their averages. A part `uniform` of all choices is uniform, since
+    contexts are not evaluated apart from training here, and one that is never chosen could make no progress.
+
+    Args:
+        baseline: The success rates of a random policy, below 1, by id; 0 for those that it leaves out.
+        smoothing: The weight of a new value in both averages, the fast one and the slow one that follows it.
+        reweighing: θ of the function that stretches low success rates.
+        uniform: The part of choices that are uniform.
+        update_every: The number of episodes between updates.
+        bounds: `(low, high)` of returns, which count as success rates from 0 to 1, in place of the success that the
+            environment reports. A return outside is an error.
+        seed: See `Curriculum`.
+    """
+
+    learned = ("_fast", "_slow", "_raw", "_has_rates", "_batch", "_count")
+
+    def __init__(
+        self,
+        *,
+        baseline: Mapping[Hashable, float] | None = None,
+        smoothing: float = 0.1,
+        reweighing: float = 0.1,
+        uniform: float = 0.25,
+        update_every: int = 100,
+        bounds: tuple[float, float] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.baseline = dict(baseline or {})
+        for key, rate in self.baseline.items():
+            check_number(f"baseline[{key!r}]", rate, 0, 1 - 1e-9)
+        for name, part in (("smoothing", smoothing), ("reweighing", reweighing), ("uniform", uniform)):
+            check_number(name, part, 0, 1)
+        check_number("update_every", update_every, 1, integer=True)
+        if bounds is not None and not (len(bounds) == 2 and bounds[0] < bounds[1]):
+            raise ContextError(f"bounds: expected (low, high) of returns with low < high, got {bounds!r}")
+        self.smoothing, self.reweighing, self.uniform = smoothing, reweighing, uniform
+        self.update_every, self.bounds = update_every, bounds
+        super().__init__(seed=seed)
+
+    def _fit(self) -> None:
+        check_ids("baseline", self.baseline, self.contexts)
+        self._base = np.array([self.baseline.get(key, 0.0) for key in self.contexts_keys])
+
+    def restart(self) -> None:
+        super().restart()
+        n = len(self.contexts_keys)
+        self._fast, self._slow, self._raw, self._has_rates = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n, bool)
+        self._batch, self._count = np.zeros((2, n)), 0  # successes and episodes since the last update
+
+    def read(self, row: Mapping[str, Any]) -> Episode:
+        episode = super().read(row)
+        if self.bounds is None:
+            self._need_success(episode, "give bounds=(low, high) of returns")
+            return episode
+        low, high = self.bounds
+        if not low <= episode.total <= high:
+            raise ContextError(
+                f"tell: context {episode.context_id!r}: expected a return within bounds={self.bounds}, got "
+                f"{episode.total}; give bounds that hold all returns"
+            )
+        return episode._replace(success=(episode.total - low) / (high - low))
+
+    def learn(self, episode: Episode, place: int) -> bool:
+        self._batch[:, place] += (cast("float", episode.success), 1)
+        self._count += 1
+        if self._count < self.update_every:
+            return False
+        successes, episodes = self._batch
+        there, had, new = episodes > 0, self._has_rates, self.smoothing
+        rates = np.divide(successes, episodes, out=np.zeros(len(episodes)), where=there)
+
+        def follow(average: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.where(there, np.where(had, new * values + (1 - new) * average, values), average)
+
+        self._raw = follow(self._raw, rates)
+        self._fast = follow(self._fast, np.maximum(rates - self._base, 0) / (1 - self._base))
+        self._slow = follow(self._slow, self._fast)
+        self._has_rates = had | there
+        self._batch, self._count = np.zeros_like(self._batch), 0
+        return True
+
+    @property
+    def progress(self) -> NDArray[np.float64]:
+        """The learning progress of each context, also where it forgets, in the order of `contexts_keys`."""
+        return np.abs(self._reweighed(self._fast) - self._reweighed(self._slow))
+
+    def _reweighed(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        theta = self.reweighing
+        divisor = rates + theta * (1 - 2 * rates)
+        return np.divide((1 - theta) * rates, divisor, out=np.zeros_like(rates), where=divisor > 0)
+
+    def weigh(self) -> NDArray[np.float64]:
+        progress, n = self.progress, len(self.contexts_keys)
+        some = (progress > 0) | (self._raw > 0)
+        some = some if some.any() else np.ones(n, bool)
+        chosen = progress[some]
+        weights = np.zeros(n)
+        weights[some] = 1 / (1 + np.exp(-(chosen - chosen.mean()) / (chosen.std() or 1.0)))
+        return (1 - self.uniform) * weights / weights.sum() + self.uniform / n

@@ -1,0 +1,308 @@
+"""Prioritized level replay, over a set or over new samples of a space; with mutation it is ACCEL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..context.features import Feature
+from ..context.sets import Context
+from ..context.space import ContextSpace
+from ..errors import ContextError
+from .curriculum import Curriculum, Episode, check_choice, check_number, fitted, inverse, normalised
+
+OF_EPISODES = ("learnability", "return_error", "max_return_gap", "slope")
+OF_A_CRITIC = ("value_l1", "positive_value_loss", "max_mc")
+RECENT = 20
+"""The number of episodes of a context that scores look at."""
+
+
+@dataclass
+class Level:
+    """The episodes of a context, as far as scores need them."""
+
+    average: float | None = None  # of returns, exponential
+    highest: float = -math.inf
+    recent: list[tuple[int, float, float]] = field(default_factory=list[Any])  # (episodes before, return, success)
+
+
+class PrioritizedLevelReplay(Curriculum):
+    """Replays contexts of high scores more often (Jiang et al., 2021, arXiv:2010.03934).
+
+    A context has the probability (1 - staleness) · P + staleness · Q. P is proportional to h^(1 / temperature), h its
+    score or 1 / the rank of that, and Q to the number of choices since it was chosen, both among contexts with a score.
+    Of equal scores, that of the later context ranks higher. A new score replaces the one of before. As long as contexts
+    of the set have none, the choice is among those, uniformly.
+
+    Over a `space`, contexts are new samples of it, with ids 0, 1, 2, …. A buffer keeps those of high scores. Once it is
+    full, a part `replay` of all choices replays them, and a new one enters if its score is at least that of the kept
+    one with the lowest probability. Policies learn from new contexts too, which robust PLR (Jiang et al., 2021,
+    arXiv:2110.02439) does not allow: a selector cannot withhold gradients.
+
+    With `mutate`, each episode of a replayed context makes a mutated copy, which the next lane that begins gets, and
+    which enters the buffer like a new one: ACCEL (Parker-Holder et al., 2022, arXiv:2203.01302).
+
+    Args:
+        score: Over the last 20 episodes of a context: `"learnability"`, p (1 - p) of its success rate;
+            `"return_error"`, |return - its exponential average| (before it has one, that of all contexts);
+            `"max_return_gap"`, its highest return - their mean; `"slope"`, |slope of its returns|. Of a critic, from
+            the `score` that `tell` gets: `"value_l1"`, `"positive_value_loss"`, `"max_mc"`, see `critic_score`.
+        transform: `"rank"` or `"proportional"`.
+        temperature: The lower, the more the highest scores are preferred.
+        staleness: The part of the probability that counts how long a context was not chosen.
+        space: The features that are sampled, as `Sampled` takes them; None to replay the set.
+        buffer: The number of contexts that are kept, where new ones are made; None for 1,000.
+        mutate: `(context, rng) -> context`.
+        replay: The part of choices that replay, over a space; None for 0.5, with `mutate` 0.8.
+        seed: See `Curriculum`.
+
+    Raises:
+        ContextError: An argument is impossible; in `tell`, an episode has no success or no score where `score` needs
+            one.
+    """
+
+    learned = ("_levels", "_scores", "_average", "_ended")
+
+    def __init__(
+        self,
+        score: str = "return_error",
+        *,
+        transform: str = "rank",
+        temperature: float = 0.1,
+        staleness: float = 0.1,
+        space: Any = None,
+        buffer: int | None = None,
+        mutate: Callable[[dict[str, Any], np.random.Generator], Mapping[str, Any]] | None = None,
+        replay: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        check_choice("score", score, (*OF_EPISODES, *OF_A_CRITIC))
+        check_choice("transform", transform, ("rank", "proportional"))
+        check_number("temperature", temperature, 1e-6)
+        check_number("staleness", staleness, 0, 1)
+        self._makes_contexts = space is not None or mutate is not None
+        if buffer is not None:
+            check_number("buffer", buffer, 1, integer=True)
+            if not self._makes_contexts:
+                raise ContextError("buffer: expected None, because the set is replayed; give space or mutate")
+        if mutate is not None and not callable(mutate):
+            raise ContextError(f"mutate: expected a function (context, rng) -> context, got {mutate!r}")
+        self.score, self.transform, self.temperature, self.staleness = score, transform, temperature, staleness
+        self.space, self._reach = None if space is None else ContextSpace.of(space), dict[str, Feature]()
+        self.mutate, self.buffer = mutate, buffer or 1000
+        self.replay = 1.0 if space is None else (0.5 if mutate is None else 0.8) if replay is None else replay
+        check_number("replay", self.replay, 0, 1)
+        self._of_rank: NDArray[np.float64] = np.zeros(0)  # the priority of each rank
+        super().__init__(seed=seed)
+
+    def _fit(self) -> None:
+        if self.space is not None:
+            self._reach = fitted(self, self.space.features.values(), self._space, self._begun)
+            self._fitted = ContextSpace(self._reach)
+
+    @property
+    def drawn_from(self) -> dict[str, Feature]:
+        return self._reach
+
+    def restart(self) -> None:
+        if self._makes_contexts:
+            self.contexts = {} if self.space is not None else dict(self._begun)
+            self.contexts_keys = list(self.contexts)
+            self._entries = {key: (key, context) for key, context in self.contexts.items()}
+        super().restart()
+        n = len(self.contexts_keys)
+        self._levels = [Level() for _ in range(n)]
+        self._scores = np.full(n, np.nan)  # NaN before the first episode of a context has ended
+        self._average: float | None = None  # of all returns
+        self._ended = 0
+        self.position = {**self.position, "idle": np.zeros(n), "new": n, "children": ()}
+        self._priority: NDArray[np.float64] | None = None
+
+    # Episodes.
+
+    def _place_of(self, key: Any) -> int:
+        return self._place.get(key, -1) if self._makes_contexts else super()._place_of(key)
+
+    def read(self, row: Mapping[str, Any]) -> Episode:
+        episode = super().read(row)
+        if self.score == "learnability":
+            self._need_success(episode, "use another score")
+        if self.score in OF_A_CRITIC and episode.score is None:
+            raise ContextError(
+                f"tell: context {episode.context_id!r}: {self.score} is a critic's score, and this episode has none; "
+                f"give the rows a 'score', or choose one of {list(OF_EPISODES)}"
+            )
+        if self._makes_contexts and not episode.context:
+            raise ContextError(f"tell: context {episode.context_id!r}: expected its values as 'context', got none")
+        return episode
+
+    def learn(self, episode: Episode, place: int) -> bool:
+        level = self._levels[place] if place >= 0 else Level()
+        score = self._score(level, episode)
+        level.average, self._average = (_moved(a, episode.total) for a in (level.average, self._average))
+        self._ended += 1
+        self._priority = None
+        if place < 0:
+            self._enter(level, score, episode)
+            return True
+        is_replay = not np.isnan(self._scores[place])
+        self._scores[place] = score
+        if is_replay and self.mutate is not None:
+            self._breed(self.contexts[episode.context_id])
+        return True
+
+    def _score(self, level: Level, episode: Episode) -> float:
+        """Returns the score of a level after one more episode, which the level then knows of."""
+        level.highest = max(level.highest, episode.total)
+        level.recent = [*level.recent[1 - RECENT :], (self._ended, episode.total, episode.success or 0.0)]
+        if self.score in OF_A_CRITIC:
+            return cast("float", episode.score)
+        if self.score == "return_error":
+            expected = self._average if level.average is None else level.average
+            return 0.0 if expected is None else abs(episode.total - expected)
+        time, mean, rate = (sum(column) / len(column) for column in zip(*level.recent, strict=True))
+        if self.score == "learnability":
+            return rate * (1 - rate)
+        if self.score == "max_return_gap":
+            return level.highest - mean
+        spread = sum((one - time) ** 2 for one, _, _ in level.recent)
+        return abs(sum((one - time) * (total - mean) for one, total, _ in level.recent) / (spread or 1))
+
+    def _enter(self, level: Level, score: float, episode: Episode) -> None:
+        """Takes a new level into the buffer, if there is room or a level of less use."""
+        key, idle, place = episode.context_id, self.position["idle"], len(self.contexts_keys)
+        contexts = cast("dict[Any, Context]", self.contexts)
+        if place < self.buffer:
+            self.contexts_keys.append(key)
+            self._levels.append(level)
+            self._scores, idle = np.append(self._scores, score), np.append(idle, 0.0)
+            self._sums = np.column_stack((self._sums, episode.sums))
+        else:
+            place = int(np.argmin(self.weigh()))
+            if score < self._scores[place]:
+                return
+            old = self.contexts_keys[place]
+            del contexts[old], self._entries[old], self._place[old]
+            self.contexts_keys[place], self._levels[place], self._scores[place] = key, level, score
+            self._sums[:, place] = episode.sums
+            idle = np.where(np.arange(len(idle)) == place, 0.0, idle)
+        context = dict(episode.context)
+        contexts[key], self._entries[key], self._place[key] = context, (key, context), place
+        self.position, self._priority = {**self.position, "idle": idle}, None
+
+    def _breed(self, parent: Context) -> None:
+        """Makes the next context a mutated copy of one."""
+        number, position = self.position["new"], self.position
+        while number in self._begun and self.space is None:
+            number += 1
+        made: Any = cast("Any", self.mutate)(dict(parent), np.random.default_rng((self.seed, number)))
+        if not isinstance(made, Mapping) or set(cast("Any", made)) != set(parent):
+            raise ContextError(f"mutate: expected a context of the features {list(parent)}, got {made!r}")
+        child = dict(cast("Context", made))
+        for space in (self._space, None if self.space is None else self._fitted):
+            if space is not None:
+                space.verify({name: child[name] for name in space.features if name in child}, "mutate: context")
+        self.position = {**position, "new": number + 1, "children": (*position["children"], (number, child))}
+
+    # Choices.
+
+    def weigh(self) -> NDArray[np.float64]:
+        """Returns the probability of each context to be replayed next."""
+        if self._priority is None:
+            self._priority = self._prioritised()
+        idle = self.position["idle"] if self._all_scored else np.where(np.isnan(self._scores), 0, self.position["idle"])
+        total = idle.sum()
+        if not (self.staleness and total):
+            return self._priority
+        return (1 - self.staleness) * self._priority + self.staleness / total * idle
+
+    def _prioritised(self) -> NDArray[np.float64]:
+        """Returns P, which only new scores change."""
+        there = ~np.isnan(self._scores)
+        self._all_scored = bool(there.all())
+        scores = self._scores[there]
+        if self.transform == "rank":
+            if len(self._of_rank) != len(scores):
+                self._of_rank = normalised(np.arange(1.0, len(scores) + 1) ** (-1 / self.temperature))
+            ranked = np.empty(len(scores))
+            ranked[scores.argsort(kind="stable")[::-1]] = self._of_rank
+        else:
+            # As in the authors' code, a score of 0 is never replayed, unless nothing else keeps it in use.
+            scores = np.maximum(scores, 0) + (0 if self.staleness else 1e-3)
+            ranked = normalised((scores / (scores.max(initial=0) or 1)) ** (1 / self.temperature))
+        weights = np.zeros(len(there))
+        weights[there] = ranked
+        return weights
+
+    def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
+        if self._makes_contexts or not self.contexts:
+            return None
+        return np.array([self._place[self.select(rng)[0]] for _ in range(n)], np.intp)
+
+    def _next(self, rng: np.random.Generator) -> tuple[Any, Context]:
+        position = self.position
+        number = float(self._numbers(position["n_calls"], 1)[0])
+        idle, children, new = position["idle"] + 1, position["children"], position["new"]
+        if children:
+            self.position = {**position, "idle": idle, "children": children[1:]}
+            return children[0]
+        if self.space is not None and (len(self._levels) < self.buffer or number >= self.replay):
+            self.position = {**position, "idle": idle, "new": new + 1}
+            sample = self._fitted.sample(seed=np.random.default_rng((self.seed, new)))
+            return new, {**next(iter(self._begun.values())), **sample}
+        weights = self.weigh()
+        if not self._all_scored:
+            weights = np.isnan(self._scores).astype(np.float64)
+        place = int(inverse(weights.cumsum(), number / self.replay))
+        idle[place] = 0
+        self.position = {**position, "idle": idle}
+        return self._entries[self.contexts_keys[place]]
+
+    def choose(self, rng: np.random.Generator) -> Any:
+        return self._next(rng)[0]
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._priority = None
+
+
+def _moved(average: float | None, total: float) -> float:
+    return total if average is None else average + 0.1 * (total - average)
+
+
+def critic_score(
+    score: str,
+    rewards: Sequence[float],
+    values: Sequence[float],
+    *,
+    last: float = 0.0,
+    highest: float | None = None,
+    discount: float = 0.999,
+    trace: float = 0.95,
+) -> float:
+    """Returns the score of an episode by the values that a critic had for it.
+
+    Args:
+        score: `"value_l1"`, the mean absolute generalised advantage; `"positive_value_loss"`, the mean of their
+            positive parts; or `"max_mc"`, how far the values are below the highest return, as a mean.
+        rewards: The reward of each step.
+        values: The value of each observation that a step began with.
+        last: The value of the last observation; 0 if the episode has terminated.
+        highest: The highest return of the context in any episode, without discount; None for that of this one.
+        discount: The discount of a step.
+        trace: The λ of the advantages.
+    """
+    check_choice("score", score, OF_A_CRITIC)
+    if score == "max_mc":
+        return float((sum(rewards) if highest is None else highest) - np.mean(values))
+    advantages, advantage, coming = list[float](), 0.0, last
+    for reward, value in zip(reversed(rewards), reversed(values), strict=True):
+        advantage = reward + discount * coming - value + discount * trace * advantage
+        advantages.append(advantage)
+        coming = value
+    return float(np.mean(np.abs(advantages) if score == "value_l1" else np.maximum(advantages, 0)))
