@@ -13,14 +13,24 @@ from pettingzoo import AECEnv, ParallelEnv
 import envoi
 from envoi import Array, BatchEnv, Discrete, Lanes, models
 
+WRONG = {}
+"""Makers of wrong environments, with exactly the requirements that each breaks."""
 
-def faulty(base, name, then=None, **attributes):
-    """Returns a subclass with a fault; `then` returns wrong values for the right ones of a step."""
+
+def breaks(*keys):
+    """Decorates the maker of an environment that breaks these requirements."""
+    return lambda make: WRONG.setdefault(make, {*keys}) and make
+
+
+def faulty(base, name, keys, then=None, **attributes):
+    """Makes a subclass that breaks some requirements; `then` returns wrong values for the right ones of a step."""
 
     def step(self, action):
         return then(self, *base.step(self, action))
 
-    return type(name, (base,), attributes | {"__module__": __name__} | ({} if then is None else {"step": step}))
+    made = type(name, (base,), attributes | {"__module__": __name__} | ({} if then is None else {"step": step}))
+    globals()[name] = breaks(*keys.split())(made) if keys else made
+    return made
 
 
 # gymnasium.
@@ -39,7 +49,7 @@ class Walk(gymnasium.Env):
         self.render_mode = render_mode or self.mode
         self.at = np.zeros(2)
         self.time = 0
-        self.info = {}
+        self.info, self.buffer = {}, np.zeros(2, np.float32)
 
     def draw(self):
         return self.np_random.normal(size=2)
@@ -65,18 +75,7 @@ class Walk(gymnasium.Env):
         return None if self.render_mode is None else np.zeros((4, 4, 3), np.uint8)
 
 
-class AliasedBuffer(Walk):
-    """Returns one array for all observations, overwritten in each step."""
-
-    def __init__(self):
-        super().__init__()
-        self.buffer = np.zeros(2, np.float32)
-
-    def see(self):
-        self.buffer[:] = super().see()
-        return self.buffer
-
-
+@breaks("observation-stays")
 class LateOverwrite(Walk):
     """Keeps the first observation of an episode, and zeroes it at the next reset."""
 
@@ -89,6 +88,7 @@ class LateOverwrite(Walk):
         return self.kept, info
 
 
+@breaks("options-stay")
 class WritesOptions(Walk):
     """Writes into the options of a reset."""
 
@@ -98,6 +98,7 @@ class WritesOptions(Walk):
         return super().reset(seed=seed)
 
 
+@breaks("sampling-is-free")
 class SamplingDraws(Walk):
     """Samples actions with the generator of the dynamics."""
 
@@ -110,6 +111,7 @@ class SamplingDraws(Walk):
         self.action_space._np_random = self.np_random
 
 
+@breaks("metadata-stays")
 class WritesMetadata(Walk):
     """Writes into the metadata of the class when it is made."""
 
@@ -129,71 +131,7 @@ class Speechless(Walk):
         return {"seen": super().see(), "more": (0, 1)}
 
 
-NoReward = faulty(Walk, "NoReward", lambda env, seen, reward, *rest: (seen, None if env.time == 3 else reward, *rest))
-NanReward = faulty(
-    Walk, "NanReward", lambda env, seen, reward, *rest: (seen, float("nan") if env.time == 3 else reward, *rest)
-)
-IntegerFlags = faulty(
-    Walk, "IntegerFlags", lambda env, seen, reward, terminated, *rest: (seen, reward, int(terminated), *rest)
-)
-NoInfo = faulty(Walk, "NoInfo", lambda env, *values: (*values[:4], None))
-SameInfo = faulty(Walk, "SameInfo", lambda env, *values: (*values[:4], env.info))
-OldApi = faulty(
-    Walk, "OldApi", lambda env, seen, reward, terminated, truncated, info: (seen, reward, terminated or truncated, info)
-)
-LimitTerminates = faulty(
-    Walk, "LimitTerminates", lambda env, *values: (*values[:2], env.time >= 12, False, {}), max_steps=12
-)
-HiddenLimitTerminates = faulty(
-    Walk, "HiddenLimitTerminates", lambda env, *values: (*values[:2], env.time >= 60, False, {})
-)
-OutOfSpaceAtTheEnd = faulty(
-    Walk, "OutOfSpaceAtTheEnd",
-    lambda env, seen, reward, *flags: (seen + np.array([0, 100 * any(flags[:2])], np.float32), reward, *flags),
-)  # fmt: skip
-Raises = faulty(Walk, "Raises", lambda env, *values: values if env.time < 7 else 1 / 0)
-WrongDtype = faulty(Walk, "WrongDtype", see=lambda env: Walk.see(env).astype(np.float64))
-SeedIgnored = faulty(Walk, "SeedIgnored", draw=lambda env: np.random.default_rng().normal(size=2))
-GlobalNumpy = faulty(Walk, "GlobalNumpy", draw=lambda env: np.random.normal(size=2))  # noqa: NPY002
-GlobalPython = faulty(Walk, "GlobalPython", draw=lambda env: np.array([random.gauss(0, 1), random.gauss(0, 1)]))
-NewSpaces = faulty(Walk, "NewSpaces", action_space=property(lambda env: spaces.Discrete(3)))
-SharedState = faulty(
-    Walk, "SharedState", place=np.zeros(2),
-    at=property(lambda env: SharedState.place, lambda env, value: setattr(SharedState, "place", value)),
-)  # fmt: skip
-CopySharesItself = faulty(Walk, "CopySharesItself", __deepcopy__=lambda env, memo: env)
-ClosesOnce = faulty(Walk, "ClosesOnce", close=lambda env: env.__dict__.pop("at"))
-Unrenderable = faulty(Walk, "Unrenderable", mode="rgb_array", render=lambda env: np.zeros((3, 4, 4), np.uint8))
-
-
-class ReusedInfo(Walk):
-    """Returns one dict for all infos, overwritten in each step."""
-
-    def step(self, action):
-        *values, info = super().step(action)
-        self.info.update(info)
-        return *values, self.info
-
-
-class SeedsGlobalNumpy(GlobalNumpy):
-    """Seeds the process-wide `np.random`."""
-
-    def begin(self, seed):
-        super().begin(seed)
-        if seed is not None:
-            np.random.seed(seed)  # noqa: NPY002
-
-
-class SeedOnlyOnce(Walk):
-    """Ignores all seeds but the first."""
-
-    seeded = False
-
-    def begin(self, seed):
-        super().begin(None if self.seeded else seed)
-        self.seeded = self.seeded or seed is not None
-
-
+@breaks("repeats-anew", "seed-lasts")
 class SeedForOneEpisode(Walk):
     """Takes new entropy from the operating system in a plain reset."""
 
@@ -203,6 +141,7 @@ class SeedForOneEpisode(Walk):
             self.np_random = np.random.default_rng()
 
 
+@breaks("seed-zero")
 class ZeroIsNoSeed(Walk):
     """Tests `if seed:` instead of `if seed is not None:`."""
 
@@ -212,6 +151,7 @@ class ZeroIsNoSeed(Walk):
             self.np_random = np.random.default_rng()
 
 
+@breaks("looking-is-free")
 class LookingDraws(Walk):
     """Uses the generator of the dynamics when rendering."""
 
@@ -222,6 +162,7 @@ class LookingDraws(Walk):
         return super().render()
 
 
+@breaks("action-stays")
 class WritesAction(Walk):
     """Clips the action in place."""
 
@@ -232,12 +173,80 @@ class WritesAction(Walk):
         return super().step(action)
 
 
+@breaks("resets-twice")
+class Once(Walk):
+    """Raises an error in the second of two resets in a row."""
+
+    fresh = False
+
+    def reset(self, *, seed=None, options=None):
+        if self.fresh:
+            raise RuntimeError("was reset already")
+        self.fresh = True
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        self.fresh = False
+        return super().step(action)
+
+
 class Slow(Walk):
     """Correct, but takes its time."""
 
     def step(self, action):
         time.sleep(0.05)
         return super().step(action)
+
+
+faulty(
+    Walk, "AliasedBuffer", "observation-stays",
+    see=lambda env: np.clip(env.at, -10, 10, out=env.buffer, casting="unsafe"),
+)  # fmt: skip
+faulty(Walk, "NoReward", "reward-given", lambda env, seen, gain, *rest: (seen, None if env.time == 3 else gain, *rest))
+faulty(
+    Walk,
+    "NanReward",
+    "reward-given",
+    lambda env, seen, gain, *rest: (seen, np.nan if env.time == 3 else gain, *rest),
+)
+faulty(Walk, "IntegerFlags", "flags-are-bools", lambda env, seen, gain, over, *rest: (seen, gain, int(over), *rest))
+faulty(Walk, "NoInfo", "info-is-dict", lambda env, *values: (*values[:4], None))
+faulty(Walk, "SameInfo", "info-stays", lambda env, *values: (*values[:4], env.info))
+faulty(Walk, "ReusedInfo", "info-stays", lambda env, *values: (*values[:4], env.info.update(values[4]) or env.info))
+faulty(Walk, "OldApi", "plays", lambda env, seen, gain, over, cut, info: (seen, gain, over or cut, info))
+faulty(
+    Walk, "LimitTerminates", "limit-truncates", max_steps=12,
+    then=lambda env, *values: (*values[:2], env.time >= 12, False, {}),
+)  # fmt: skip
+faulty(
+    Walk, "OutOfSpaceAtTheEnd", "observation-in-spec",
+    lambda env, seen, reward, *flags: (seen + np.array([0, 100 * any(flags[:2])], np.float32), reward, *flags),
+)  # fmt: skip
+faulty(Walk, "Raises", "plays", lambda env, *values: values if env.time < 7 else 1 / 0)
+faulty(Walk, "WrongDtype", "observation-dtype", see=lambda env: Walk.see(env).astype(np.float64))
+faulty(Walk, "SeedIgnored", "repeats-anew seed-repeats", draw=lambda env: np.random.default_rng().normal(size=2))
+faulty(
+    Walk, "SeedOnlyOnce", "seed-repeats", begin=lambda env, seed: Walk.begin(env, None if env._np_random else seed)
+)  # fmt: skip
+faulty(Walk, "GlobalNumpy", "no-global-generator", draw=lambda env: np.random.normal(size=2))  # noqa: NPY002
+faulty(
+    Walk, "GlobalPython", "no-global-generator", draw=lambda env: np.array([random.gauss(0, 1), random.gauss(0, 1)])
+)  # fmt: skip
+faulty(
+    Walk, "SeedsGlobalNumpy", "no-global-generator", draw=lambda env: np.random.normal(size=2),  # noqa: NPY002
+    begin=lambda env, seed: None if seed is None else np.random.seed(seed),  # noqa: NPY002
+)  # fmt: skip
+faulty(Walk, "NewSpaces", "same-spaces", action_space=property(lambda env: spaces.Discrete(3)))
+faulty(
+    Walk, "SharedState", "instances-apart", place=np.zeros(2),
+    at=property(lambda env: type(env).place, lambda env, value: setattr(type(env), "place", value)),
+)  # fmt: skip
+faulty(Walk, "CopySharesItself", "copies", __deepcopy__=lambda env, memo: env)
+faulty(Walk, "ClosesOnce", "closes-twice", close=lambda env: env.__dict__.pop("at"))
+faulty(Walk, "Unrenderable", "renders", mode="rgb_array", render=lambda env: np.zeros((3, 4, 4), np.uint8))
+HiddenLimitTerminates = faulty(
+    Walk, "HiddenLimitTerminates", "", lambda env, *values: (*values[:2], env.time >= 60, False, {})
+)  # fmt: skip
 
 
 # dm_env.
@@ -285,19 +294,21 @@ class FreshLine(Line):
         self.time = -1
 
 
-LineNoReward = faulty(
-    FreshLine, "LineNoReward", tell=lambda env, reward: FreshLine.tell(env, None if env.time == 4 else reward)
-)
-LineDiscountTwo = faulty(
-    FreshLine, "LineDiscountTwo", tell=lambda env, reward: FreshLine.tell(env, reward)._replace(discount=2.0)
-)
+faulty(
+    FreshLine, "LineNoReward", "reward-given",
+    tell=lambda env, reward: FreshLine.tell(env, None if env.time == 4 else reward),
+)  # fmt: skip
+faulty(
+    FreshLine, "LineDiscountTwo", "discount-in-spec",
+    tell=lambda env, reward: FreshLine.tell(env, reward)._replace(discount=2.0),
+)  # fmt: skip
 LineStays = faulty(
-    FreshLine, "LineStays", step=lambda env, action: (
+    FreshLine, "LineStays", "", step=lambda env, action: (
         dm_env.truncation(0.0, env.see()) if env.time >= 10 else FreshLine.step(env, action)
     ),
 )  # fmt: skip
 LineUnseeded = faulty(
-    FreshLine, "LineUnseeded", seed=None,
+    FreshLine, "LineUnseeded", "", seed=None,
     rng=property(lambda env: np.random.default_rng(), lambda env, value: None),
 )  # fmt: skip
 
@@ -330,6 +341,14 @@ class Steps(envoi.Model):
         return state[1] >= 15
 
 
+faulty(Steps, "Generous", "reward-in-spec", reward_spec=Array((), "float64", 0, 1))
+Endless = faulty(
+    Steps, "Endless", "", truncated=lambda env, state: False, terminal=lambda env, state: False,
+    observe=lambda env, state, rng: np.array([state[0] % 50], np.float32),
+)  # fmt: skip
+
+
+@breaks("snapshots", "state-stays")
 class WritesState(Steps):
     """Changes the state that is passed to its transition, which a snapshot holds."""
 
@@ -437,23 +456,27 @@ class Party(ParallelEnv):
         return reported
 
 
-PartyReversed = faulty(Party, "PartyReversed", order=lambda env, agents: agents[::-1])
-PartyOfASet = faulty(
-    Party, "PartyOfASet", possible_agents=property(lambda env: list(set(AGENTS)), lambda env, value: None)
-)
-PartyWithoutFinalObservation = faulty(
-    Party, "PartyWithoutFinalObservation", seen=lambda env, reported, gone: [one for one in reported if one not in gone]
-)
-PartyStuck = faulty(
-    Party, "PartyStuck", mask=lambda env, agent: np.full(3, not (env.time == 4 and agent == "cleo"), np.int8)
-)
-PartyGenerous = faulty(Party, "PartyGenerous", gain=1.5)
-PartyVanishing = faulty(
-    Party, "PartyVanishing",
+faulty(Party, "PartyReversed", "agents-in-order", order=lambda env, agents: agents[::-1])
+faulty(
+    Party, "PartyOfASet", "hash-order",
+    possible_agents=property(lambda env: list(set(AGENTS)), lambda env, value: None),
+)  # fmt: skip
+faulty(
+    Party, "PartyWithoutFinalObservation", "final-observation",
+    seen=lambda env, reported, gone: [one for one in reported if one not in gone],
+)  # fmt: skip
+faulty(
+    Party, "PartyStuck", "mask-legal",
+    mask=lambda env, agent: np.full(3, not (env.time == 4 and agent == "cleo"), np.int8),
+)  # fmt: skip
+faulty(Party, "PartyGenerous", "zero-sum", gain=1.5)
+faulty(
+    Party, "PartyVanishing", "agents-complete",
     lambda env, seen, rewards, terminated, *rest: (seen, rewards, terminated | {"dora": False}, *rest),
 )  # fmt: skip
 
 
+@breaks("ended-are-silent")
 class PartyGhosts(Party):
     """Returns values for guests that have left."""
 
@@ -506,6 +529,7 @@ class Turns(AECEnv):
         self._accumulate_rewards()
 
 
+@breaks("looking-is-free")
 class ObserveAdvances(Turns):
     """Advances the world in observe()."""
 
@@ -520,16 +544,19 @@ class ObserveAdvances(Turns):
         self.looks = 0
 
 
+@breaks("after-the-end")
 def silently_restarting():
     """A core environment that can be stepped without a reset."""
     return SilentlyRestarting(Steps())
 
 
+@breaks("lanes-apart")
 def resets_all_lanes() -> BatchEnv:
     """A batch that resets all lanes where only some are to be reset."""
     return ResetsAllLanes([models.make("cartpole") for _ in range(3)])
 
 
+@breaks("lanes-like-alone")
 def lanes_sharing_a_stream() -> BatchEnv:
     """A batch in which all lanes share one random stream."""
     return LanesShareAStream([Steps() for _ in range(3)])
@@ -538,57 +565,10 @@ def lanes_sharing_a_stream() -> BatchEnv:
 RIGHT = {"gymnasium": Walk, "dm_env": FreshLine, "core": Steps, "parallel": Party, "aec": Turns}
 """The correct environments that the wrong ones are made from."""
 
-WRONG = {
-    AliasedBuffer: {"observation-stays"},
-    LateOverwrite: {"observation-stays"},
-    SeedIgnored: {"repeats-anew", "seed-repeats"},
-    SeedOnlyOnce: {"seed-repeats"},
-    SeedForOneEpisode: {"repeats-anew", "seed-lasts"},
-    ZeroIsNoSeed: {"seed-zero"},
-    OutOfSpaceAtTheEnd: {"observation-in-spec"},
-    WrongDtype: {"observation-dtype"},
-    SharedState: {"instances-apart"},
-    GlobalNumpy: {"no-global-generator"},
-    GlobalPython: {"no-global-generator"},
-    SeedsGlobalNumpy: {"no-global-generator"},
-    WritesAction: {"action-stays"},
-    WritesOptions: {"options-stay"},
-    NoReward: {"reward-given"},
-    NanReward: {"reward-given"},
-    IntegerFlags: {"flags-are-bools"},
-    NoInfo: {"info-is-dict"},
-    ReusedInfo: {"info-stays"},
-    SameInfo: {"info-stays"},
-    NewSpaces: {"same-spaces"},
-    LookingDraws: {"looking-is-free"},
-    SamplingDraws: {"sampling-is-free"},
-    WritesMetadata: {"metadata-stays"},
-    ClosesOnce: {"closes-twice"},
-    CopySharesItself: {"copies"},
-    Unrenderable: {"renders"},
-    Raises: {"plays"},
-    OldApi: {"plays"},
-    LineNoReward: {"reward-given"},
-    LineDiscountTwo: {"discount-in-spec"},
-    WritesState: {"snapshots", "state-stays"},
-    silently_restarting: {"after-the-end"},
-    resets_all_lanes: {"lanes-apart"},
-    lanes_sharing_a_stream: {"lanes-like-alone"},
-    PartyReversed: {"agents-in-order"},
-    PartyOfASet: {"hash-order"},
-    PartyGhosts: {"ended-are-silent"},
-    PartyWithoutFinalObservation: {"final-observation"},
-    PartyStuck: {"mask-legal"},
-    PartyGenerous: {"zero-sum"},
-    PartyVanishing: {"agents-complete"},
-    ObserveAdvances: {"looking-is-free"},
-    LimitTerminates: {"limit-truncates"},
-}
-"""Makers of wrong environments, with exactly the requirements that each breaks."""
-
 REMARKED = {
     HiddenLimitTerminates: "limit-truncates",
     LineUnseeded: "seed-reaches",
     LineStays: "after-the-end",
+    Endless: "ends",
 }
 """Makers of environments with a possible fault, with the requirement of the remark."""
