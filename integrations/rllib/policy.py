@@ -13,7 +13,6 @@ from envoi.adapters.rllib import Codec
 from envoi.adapters.rllib.masks import Masks, is_masked
 
 from ..errors import missing_rllib
-from .damaged_files import damaged
 from .multi_agent.joint_policy import MODULES, JointPolicy, SeatedPolicy, TrainedModule, fits
 from .run_folder import RunFolder, best_trial
 
@@ -147,8 +146,8 @@ def load_policy(
     try:
         return _load(run.checkpoint, settings.policies, policy_id, explore=explore, env_steps=env_steps)
     except envoi.EnvoiError as error:
-        before = None if best is None else run.read_earlier().get(best)
-        if before is None or before.checkpoint is None or damaged(run.path / before.checkpoint) is not None:
+        before = None if best is None else states[best].before
+        if before is None or run.damage(before) is not None:
             raise
         raise envoi.EnvoiError(
             f"{error}, or continue from the checkpoint before it by `envoi train --resume --out {run.path}`"

@@ -1,7 +1,7 @@
 """The output folder of a training job, written so that a kill at any moment is harmless.
 
     config.yaml         the settings, and the versions of the packages that ran them
-    state.json          progress and checkpoint of each trial; the same for the checkpoint before it
+    state.json          progress of each trial as of its last checkpoint, and as of the one before
     progress.csv        one row for each trial and iteration
     checkpoint          link to the last checkpoint of the best trial
     learning_curve.png  mean return and spread against env steps
@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Self
 import envoi
 from envoi.atomic_write import write_atomically
 
-from .damaged_files import reading, writing
+from .damaged_files import damaged, reading, writing
 from .settings import Settings, Trial
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class TrialState:
     shares: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     overrides: dict[str, Any] | None = None
     rows: int = 0
+    before: TrialState | None = None
 
     @property
     def stopped_early(self) -> bool:
@@ -260,43 +261,37 @@ class RunFolder:
 
     def read_state(self, settings: Settings) -> dict[int, TrialState]:
         """Reads the progress of each trial, by index; a checkpoint that no longer exists counts as none."""
-        stored = self._read_states("trials")
-        return {trial.index: stored.get(trial.index, TrialState()) for trial in settings.trials}
-
-    def read_earlier(self) -> dict[int, TrialState]:
-        """Reads the progress of each trial as of its last checkpoint but one, where that still exists."""
-        return self._read_states("earlier")
-
-    def _read_states(self, key: str) -> dict[int, TrialState]:
         if not self.state.exists():
-            return {}
-        known = [one.name for one in fields(TrialState)]  # 0.2.0 had others too
+            return {trial.index: TrialState() for trial in settings.trials}
         with reading(self.state):
-            stored = json.loads(self.state.read_text(encoding="utf-8"))[key]
-            states = {
-                int(index): TrialState(**{name: state[name] for name in known if name in state})
-                for index, state in stored.items()
-            }
-            return {i: s for i, s in states.items() if s.checkpoint and (self.path / s.checkpoint).is_dir()}
+            stored = json.loads(self.state.read_text(encoding="utf-8"))["trials"]
+            return {one.index: self._state_of(stored.get(str(one.index))) or TrialState() for one in settings.trials}
 
-    def write_state(self, states: Mapping[int, TrialState], earlier: Mapping[int, TrialState] | None = None) -> None:
+    def _state_of(self, stored: Any) -> TrialState | None:
+        if not stored or not stored["checkpoint"] or not (self.path / stored["checkpoint"]).is_dir():
+            return None
+        values = {one.name: stored[one.name] for one in fields(TrialState) if one.name in stored}  # 0.2.0 had others
+        return TrialState(**{**values, "before": self._state_of(stored.get("before"))})
+
+    def write_state(self, states: Mapping[int, TrialState]) -> None:
         """Writes `state.json`, and links `checkpoint` to the last checkpoint of the best trial.
 
         Args:
             states: The progress of each trial, as of its last checkpoint.
-            earlier: The same as of the checkpoint before it, for trials that have one.
         """
-        document: dict[str, Any] = {"format": 1}
-        for key, of_trials in (("trials", states), ("earlier", earlier or {})):
-            document[key] = {str(index): asdict(state) for index, state in of_trials.items()}
+        trials = {str(index): asdict(state) for index, state in states.items()}
         with writing(self.state):
-            write_atomically(self.state, json.dumps(document, indent=1))
+            write_atomically(self.state, json.dumps({"format": 1, "trials": trials}, indent=1))
         index = best_trial(states)
         if index is None:
             return
         temporary = self.path / f".checkpoint.{uuid.uuid4().hex[:8]}.tmp"
         temporary.symlink_to(str(states[index].checkpoint), target_is_directory=True)
         temporary.replace(self.checkpoint)
+
+    def damage(self, state: TrialState) -> str | None:
+        """Finds a damaged file of a trial's checkpoint, if it has one."""
+        return None if state.checkpoint is None else damaged(self.path / state.checkpoint)
 
     def append_progress(self, row: Mapping[str, Any]) -> None:
         """Appends a row to `progress.csv`, in one write, so that a kill leaves whole lines.
@@ -352,8 +347,8 @@ class RunFolder:
 
     def drop_sessions(self, states: Mapping[int, TrialState]) -> None:
         """Removes Tune's earlier folders, except those that hold a last checkpoint or a last but one."""
-        kept = (*states.values(), *self.read_earlier().values())
-        held = {Path(state.checkpoint).parts[1] for state in kept if state.checkpoint}
+        kept = [one for state in states.values() for one in (state, state.before) if one and one.checkpoint]
+        held = {Path(str(state.checkpoint)).parts[1] for state in kept}
         for entry in _entries(self.tune):
             if entry not in held:
                 shutil.rmtree(self.tune / entry, ignore_errors=True)

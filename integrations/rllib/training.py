@@ -13,7 +13,7 @@ import envoi
 
 from ..errors import describe
 from .algorithms import check_actions
-from .damaged_files import ADVICE, damaged
+from .damaged_files import ADVICE
 from .job_process import Interruption, one_thread, redirected
 from .multi_agent.grouping import Grouping, group_spaces
 from .run_folder import Observer, RunFolder, TrialState, best_trial
@@ -106,13 +106,12 @@ class Job:
             raise envoi.EnvoiError(
                 f"{folder.path} has reached {settings.goal}; ask for more by --stop-return or --stop-steps"
             )
-        earlier = folder.read_earlier()
-        notes = _step_back(folder, states, earlier)
+        notes = _step_back(folder, states)
         grouping = _check(settings)
         folder.rewind_progress(states)
         folder.write_settings(settings)
         if notes:
-            folder.write_state(states, earlier)
+            folder.write_state(states)
         notes += [] if grouping is None else [str(grouping)]
         return cls(folder, settings, states, tuple(notes), grouping)
 
@@ -212,17 +211,14 @@ def resume(out: str | Path, *, observe: Observer | None = None, **changes: Any) 
     return Job.existing(out, changes).run(observe=observe)
 
 
-def _step_back(folder: RunFolder, states: dict[int, TrialState], earlier: dict[int, TrialState]) -> list[str]:
-    """Replaces each damaged checkpoint by the one before it, which moves from `earlier` to `states`."""
+def _step_back(folder: RunFolder, states: dict[int, TrialState]) -> list[str]:
+    """Replaces each damaged checkpoint by the one before it."""
     notes: list[str] = []
     for index, state in states.items():
-        if state.checkpoint is None or state.reached is not None:  # not resumed
+        if state.reached is not None or (found := folder.damage(state)) is None:
             continue
-        found = damaged(folder.path / state.checkpoint)
-        if found is None:
-            continue
-        before = earlier.pop(index, TrialState())
-        if before.checkpoint is None or damaged(folder.path / before.checkpoint) is not None:
+        before = state.before
+        if before is None or folder.damage(before) is not None:
             raise envoi.EnvoiError(f"{found}, and there is no undamaged checkpoint before it; {ADVICE}")
         states[index] = before
         notes.append(f"{found}; continuing from the checkpoint before it, at {before.env_steps:,} env steps")

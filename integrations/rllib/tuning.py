@@ -409,7 +409,6 @@ class Recorder(tune.Callback, tune.Stopper):
 
     def __init__(self, job: Job, observe: Observer | None, interruption: Interruption) -> None:
         self.saved = dict(job.states)
-        self.earlier: dict[int, TrialState] = {}
         self.failures: dict[int, str] = {}
         self._settings, self._folder, self._observe = job.settings, job.folder, observe
         self._interruption = interruption
@@ -504,10 +503,10 @@ class Recorder(tune.Callback, tune.Stopper):
         """Records that a checkpoint is complete; its trial waits for it, so the live state belongs to it."""
         index = self._index_of(trial.config)
         path = Path(checkpoint.path).relative_to(self._folder.path.resolve()).as_posix()
-        if self.saved[index].checkpoint is not None:
-            self.earlier[index] = self.saved[index]
-        self.saved[index] = replace(copy.deepcopy(self._live[index]), checkpoint=path, rows=self._written[index])
-        self._folder.write_state(self.saved, self.earlier)
+        before = replace(self.saved[index], before=None) if self.saved[index].checkpoint else None
+        live = copy.deepcopy(self._live[index])
+        self.saved[index] = replace(live, checkpoint=path, rows=self._written[index], before=before)
+        self._folder.write_state(self.saved)
 
     def on_trial_complete(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Records that a trial has stopped."""

@@ -1,14 +1,17 @@
 """Ctrl-C and kill -9, in processes with a Ray of their own."""
 
+import contextlib
 import json
 import os
 import signal
+import threading
 import time
 
 import numpy as np
 import pytest
 
 from envoi.integrations.rllib import RunFolder, configure
+from envoi.integrations.rllib.job_process import Interruption
 from envoi.integrations.rllib.multi_agent.grouping import opponents
 
 
@@ -52,6 +55,45 @@ def test_job_killed_at_any_moment_can_be_resumed(spawn, tmp_path):
     league = json.loads((run.path / "league.json").read_text())["trials"]["0"]
     games = sum(map(sum, league["games"])) / 2  # by pair, both ways
     assert games == int(rows[-1]["episodes"]) > int(rows[held - 1]["episodes"]) > 0
+
+
+def press():
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_raises_while_a_job_starts():
+    before = signal.getsignal(signal.SIGINT)
+    with Interruption() as interruption:
+        assert signal.getsignal(signal.SIGINT) != before
+        with contextlib.suppress(BaseException):  # as some libraries do while they start
+            press()
+        assert interruption.asked
+        with pytest.raises(KeyboardInterrupt):
+            interruption.check()
+        with pytest.raises(KeyboardInterrupt), interruption.patience():
+            pytest.fail("training began")
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_first_ctrl_c_asks_while_a_job_trains():
+    with Interruption() as interruption, interruption.patience():
+        press()
+        assert interruption.asked
+        with pytest.raises(KeyboardInterrupt):
+            press()
+
+
+def test_ctrl_c_is_unchanged_in_another_thread():
+    before, seen = signal.getsignal(signal.SIGINT), []
+
+    def work():
+        with Interruption():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]
 
 
 def test_ctrl_c_saves_and_names_the_resume_command(spawn, tmp_path):

@@ -6,7 +6,6 @@ import pytest
 
 import envoi
 from envoi.integrations.rllib import RunFolder, Settings, configure
-from envoi.integrations.rllib.run_folder import COLUMNS, TrialState
 from envoi.integrations.rllib.settings import read_config_file
 from envoi.integrations.rllib.tuning import make_scheduler, note_rates, param_space, set_rates
 
@@ -98,26 +97,6 @@ def test_settings_that_contradict_each_other_are_refused_before_ray_starts():
     settings = Settings("envoi:catch", set={"minibatch_size": 512, "train_batch_size_per_learner": 64})
     with pytest.raises(envoi.EnvoiError, match=r"RLlib refuses .*minibatch_size=512"):
         param_space(configure("envoi:catch"), settings, {0: settings.trials[0].overrides})
-
-
-def test_column_that_comes_later_is_added_to_the_rows_above(tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.append_progress(dict.fromkeys(COLUMNS, 1))
-    folder.append_progress(dict.fromkeys(COLUMNS, 2) | {"loss/vf_loss": 0.5, "set.hiddens": "[1,2]"})
-    folder.append_progress(dict.fromkeys(COLUMNS, 3))
-    rows = folder.read_progress()
-    assert [(row["trial"], row["loss/vf_loss"], row["set.hiddens"]) for row in rows] == [
-        ("1", "", ""), ("2", "0.5", "[1,2]"), ("3", "", ""),
-    ]  # fmt: skip
-
-
-def test_rewind_counts_the_rows_of_each_trial(tmp_path):
-    folder = RunFolder(tmp_path)
-    # Population based training takes a trial back to an earlier iteration.
-    for iteration in (1, 2, 1, 2, 3):
-        folder.append_progress(dict.fromkeys(COLUMNS, 0) | {"iteration": iteration})
-    folder.rewind_progress({0: TrialState(iteration=2, rows=4)})
-    assert [row["iteration"] for row in folder.read_progress()] == ["1", "2", "1", "2"]
 
 
 @pytest.mark.deep
