@@ -1,7 +1,9 @@
-"""The command line: fast help, one line for an error, and no import of Ray before it is needed."""
+"""The command line: fast help, one line for an error, no import of Ray before it is needed, and no connection."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from absent import ABSENT, needs
@@ -19,9 +21,9 @@ sys.exit(code)
 HEAVY = ("ray", "torch", "gymnasium", "matplotlib", "scipy")
 
 
-def probe(*arguments, heavy=HEAVY):
-    code = PROBE.format(arguments=list(arguments), heavy=heavy)
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+def probe(*arguments, heavy=HEAVY, before="", **options):
+    code = before + PROBE.format(arguments=list(map(str, arguments)), heavy=heavy)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, **options)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"], ["evaluate", "--help"], []])
@@ -32,10 +34,32 @@ def test_help_and_version_import_nothing_heavy(arguments):
     assert done.stdout.strip()
 
 
-def test_a_check_imports_no_other_framework():
-    heavy = ("ray", "dm_env", "pettingzoo", "tensorflow")
-    done = probe("check", "gymnasium:CartPole-v1", "--frameworks", "gymnasium", heavy=heavy)
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "heavy: []")
+REFUSE = """
+import socket, sys
+
+def refuse(event, arguments):
+    if event in ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo", "socket.gethostbyname"):
+        raise RuntimeError(f"{event}: {arguments[1:]}")
+
+sys.addaudithook(refuse)
+try:
+    socket.create_connection(("localhost", 9))
+except RuntimeError as error:
+    print(error)
+import envoi, envoi.adapters, envoi.integrations.check
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["--help"], ["info", "envoi:catch"], ["envs", "envoi:"], ["check", "gymnasium:CartPole-v1", "--episodes", "1"]],
+)
+def test_commands_open_no_connection_and_import_no_other_framework(tmp_path, command):
+    heavy = ("ray", "dm_env", "pettingzoo", "tensorflow") if command[0] == "check" else ()
+    more = ["--frameworks", "gymnasium"] if heavy else []
+    done = probe(*command, *more, heavy=heavy, before=REFUSE, cwd=tmp_path)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "heavy: []"), done.stderr[-2000:]
+    assert done.stdout.startswith("socket.getaddrinfo")  # the first line: the hook refuses what it should
 
 
 def test_every_option_has_a_help_text():
@@ -88,21 +112,27 @@ BAD = {
     "check: function": (["check", "python:wrong_envs:AliasedBufer"], "AliasedBuffer"),
     "check: folder": (["check", "envoi:catch", "--json", "nowhere/r.json"], "nowhere"),
     "check: no file": (["check", "envoi:catch", "--html", "."], "is a folder"),
+    "folder in use": (["train", "envoi:catch", "--out", "."], "not empty"),
+    "file for a folder": (["train", "envoi:catch", "--out", "note"], "is a file"),
+    "below a file": (["train", "envoi:catch", "--out", "note/x"], "cannot"),
+    "resume: no run": (["train", "--resume", "--out", "."], "holds no run"),
+    "resume: no folder": (["train", "--resume", "--out", "gone"], "does not exist"),
+    "evaluate: file": (["evaluate", "note"], "is a file, not a run's folder"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_line_and_exit_code_2(cli, tmp_path, monkeypatch, case):
     monkeypatch.chdir(tmp_path)
+    (note := tmp_path / "note").write_text("mine")
     arguments, hint = BAD[case]
     if arguments[0] in ("train", "evaluate") and "ray" in ABSENT:
         pytest.skip("needs ray")
     code, out, err = cli(*arguments)
-    assert (code, out) == (2, "")
+    assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("envoi: ")
-    assert err.count("\n") == 1
     assert hint in err
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [note]
 
 
 @pytest.mark.parametrize("written", ["1e5", "100_000", "100000"])
@@ -115,37 +145,21 @@ def test_whole_number_can_have_an_exponent(cli, tmp_path, monkeypatch, written):
     assert seen == {"steps": 100_000}
 
 
-def test_bad_input_is_an_error_before_ray_is_imported(tmp_path):
-    (tmp_path / "note").write_text("mine")
-    for arguments in (
+@pytest.mark.parametrize(
+    "arguments",
+    [
         ["train", "gymnasium:CartPoel-v1"],
         ["train", "envoi:catch", "--algo", "PPOO"],
-        ["train", "envoi:catch", "--out", str(tmp_path)],
-        ["train", "--resume", "--out", str(tmp_path)],
-        ["evaluate", str(tmp_path)],
-    ):
-        done = probe(*arguments)
-        assert done.returncode == 2
-        assert "'ray'" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["train", "envoi:catch", "--out", "."], "not empty"),
-        (["train", "envoi:catch", "--out", "note"], "is a file"),
-        (["train", "envoi:catch", "--out", "note/x"], "cannot"),
-        (["train", "--resume", "--out", "."], "holds no run"),
-        (["train", "--resume", "--out", "gone"], "does not exist"),
-        (["evaluate", "note"], "is a file, not a run's folder"),
+        ["train", "envoi:catch", "--out", "."],
+        ["train", "--resume", "--out", "."],
+        ["evaluate", "."],
     ],
 )
-def test_unusable_folder_is_refused(cli, tmp_path, monkeypatch, arguments, why):
+def test_bad_input_is_an_error_before_ray_is_imported(tmp_path, arguments):
     (tmp_path / "note").write_text("mine")
-    monkeypatch.chdir(tmp_path)
-    code, _, err = cli(*arguments)
-    assert code == 2
-    assert why in err
+    done = probe(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "'ray'" not in done.stderr
 
 
 @needs("ray")
@@ -158,14 +172,12 @@ def test_debug_shows_the_traceback(cli):
     ("missing", "extra"), [("typer", "cli"), ("rich", "cli"), ("ray", "rllib"), ("torch", "rllib")]
 )
 def test_missing_extra_names_the_install_command(tmp_path, missing, extra):
-    code = f"import sys; sys.modules[{missing!r}] = None\n" + PROBE.format(
-        arguments=["train", "envoi:catch", "--out", str(tmp_path / "run")], heavy=HEAVY
+    done = probe(
+        "train", "envoi:catch", "--out", tmp_path / "run", before=f"import sys; sys.modules[{missing!r}] = None"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    messages = [line for line in done.stderr.splitlines() if line.startswith("envoi: ")]
+    (message,) = [line for line in done.stderr.splitlines() if line.startswith("envoi: ")]
     assert done.returncode == 2, done.stderr
-    assert len(messages) == 1
-    assert f"pip install 'envoi[{extra}]'" in messages[0]
+    assert f"pip install 'envoi[{extra}]'" in message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -184,10 +196,7 @@ def test_info_shows_specs_seeds_and_losses(cli, env, words):
     assert "the same seed gives the same episode" in out
 
 
-def test_the_page_lists_every_command_and_no_option_that_there_is_not():
-    import re
-    from pathlib import Path
-
+def test_the_page_lists_every_command_and_real_options():
     import typer
 
     from envoi.integrations.cli.commands import app
