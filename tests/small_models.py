@@ -16,10 +16,7 @@ class WalkState(NamedTuple):
 class Walk(envoi.Model):
     """A random walk in the plane that ends far from the origin; noise in the dynamics and in what is seen."""
 
-    observation_spec = {
-        "position": envoi.Array((2,), "float64"),
-        "time": envoi.Discrete(41),
-    }
+    observation_spec = {"position": envoi.Array((2,), "float64"), "time": envoi.Discrete(41)}
     action_spec = envoi.Discrete(3, start=-1)
     reward_spec = envoi.Array((), "float64", high=0, name="reward")
     state_spec = None

@@ -80,12 +80,7 @@ def folders_by_name(path):
 
 @pytest.mark.parametrize(
     ("folders", "beyond"),
-    [
-        (["core"], beyond_core),
-        (["adapters"], beyond_adapters),
-        (FOLDERS, absolute_inside),
-        (CODE, folders_by_name),
-    ],
+    [(["core"], beyond_core), (["adapters"], beyond_adapters), (FOLDERS, absolute_inside), (CODE, folders_by_name)],
 )
 def test_files_import_what_they_may(folders, beyond):
     held({relative(path): [f" {found}"] for path in python_files(*folders) if (found := beyond(path))})

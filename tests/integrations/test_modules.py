@@ -344,13 +344,7 @@ MINIGRID = "gymnasium:minigrid:MiniGrid-Empty-5x5-v0"
 
 
 @pytest.mark.parametrize(
-    ("kind", "env"),
-    [
-        (PPOConfig, Screen),
-        (PPOConfig, MINIGRID),
-        (APPOConfig, BesideVector),
-        (DQNConfig, Screen),
-    ],
+    ("kind", "env"), [(PPOConfig, Screen), (PPOConfig, MINIGRID), (APPOConfig, BesideVector), (DQNConfig, Screen)]
 )
 def test_images_are_trained_on(kind, env):
     trained = Trained(config_for(kind, env, 4))

@@ -140,10 +140,7 @@ def test_job_leaves_other_experiments_of_the_process_as_they_were(cli, tmp_path,
 
 
 @pytest.mark.usefixtures("trained")  # after RLlib has printed its greeting, once a process
-@pytest.mark.parametrize(
-    "runners",
-    [0, pytest.param(1, marks=pytest.mark.deep)],
-)
+@pytest.mark.parametrize("runners", [0, pytest.param(1, marks=pytest.mark.deep)])
 def test_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, runners):
     out = tmp_path / "run"
     code, text, err = cli(

@@ -204,10 +204,7 @@ faulty(
 )  # fmt: skip
 faulty(Walk, "NoReward", "reward-given", lambda env, seen, gain, *rest: (seen, None if env.time == 3 else gain, *rest))
 faulty(
-    Walk,
-    "NanReward",
-    "reward-given",
-    lambda env, seen, gain, *rest: (seen, np.nan if env.time == 3 else gain, *rest),
+    Walk, "NanReward", "reward-given", lambda env, seen, gain, *rest: (seen, np.nan if env.time == 3 else gain, *rest)
 )
 faulty(Walk, "IntegerFlags", "flags-are-bools", lambda env, seen, gain, over, *rest: (seen, gain, int(over), *rest))
 faulty(Walk, "NoInfo", "info-is-dict", lambda env, *values: (*values[:4], None))

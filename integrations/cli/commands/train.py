@@ -72,16 +72,12 @@ def _train(
     lr: Annotated[
         str | None,
         text(
-            "Short for --set lr=X; several for grid_search.",
-            metavar="X[,X…]",
-            show_default="the algorithm's",
-            **_LEARN,
+            "Short for --set lr=X; several for grid_search.", metavar="X[,X…]", show_default="the algorithm's", **_LEARN
         ),
     ] = None,
     seed: Annotated[int, whole("Seed of the first trial.", **_LEARN)] = 0,
     module: Annotated[
-        str | None,
-        text("An RLModule class of your own, as python:module:Class.", show_default=False, **_LEARN),
+        str | None, text("An RLModule class of your own, as python:module:Class.", show_default=False, **_LEARN)
     ] = None,
     policies: Annotated[
         str | None,
@@ -116,13 +112,9 @@ def _train(
     ] = 0,
     gpus: Annotated[float, real("GPUs of each trial, for its learners.", **_PLACE)] = 0,
     address: Annotated[
-        str | None,
-        text("A Ray cluster to train on, such as auto.", metavar="ADDRESS", show_default="local", **_PLACE),
+        str | None, text("A Ray cluster to train on, such as auto.", metavar="ADDRESS", show_default="local", **_PLACE)
     ] = None,
-    check_specs: Annotated[
-        str,
-        one_of(SPEC_CHECKS, "Check values against the env's spec.", **_ENV),
-    ] = "sample",
+    check_specs: Annotated[str, one_of(SPEC_CHECKS, "Check values against the env's spec.", **_ENV)] = "sample",
     vectorize: Annotated[
         bool | None,
         flag(
@@ -144,9 +136,7 @@ def _train(
     on_env_error: Annotated[
         str,
         one_of(
-            ("stop", "restart"),
-            "What follows an error of the env: stop, or restart the envs of that process.",
-            **_ENV,
+            ("stop", "restart"), "What follows an error of the env: stop, or restart the envs of that process.", **_ENV
         ),
     ] = "stop",
     max_env_restarts: Annotated[
@@ -159,8 +149,7 @@ def _train(
         bool, flag("--exact", "Make checkpoints from which --resume continues bit for bit.", **_REPORT)
     ] = False,
     evaluate_every: Annotated[
-        int | None,
-        whole("Evaluate without exploration after every N iterations.", show_default="never", **_REPORT),
+        int | None, whole("Evaluate without exploration after every N iterations.", show_default="never", **_REPORT)
     ] = None,
     track: Annotated[
         list[str] | None,

@@ -265,10 +265,7 @@ class StructuredCatalog(Catalog):
         vector = layers(size, hidden[:-1]) if size and hidden[:-1] else None
         inputs = (hidden[-2] if vector else size) + sum(one.output_dims[0] for one in convolutions)
         return PartsEncoderConfig(
-            parts=found,
-            convolutions=convolutions,
-            vector=vector,
-            fusion=layers(inputs, hidden[-1:]),
+            parts=found, convolutions=convolutions, vector=vector, fusion=layers(inputs, hidden[-1:])
         )
 
     @classmethod

@@ -83,12 +83,7 @@ class JointPolicy(TrainedModule):
     """
 
     def __init__(
-        self,
-        checkpoint: str | Path,
-        policies: Policies | None = None,
-        *,
-        explore: bool = False,
-        env_steps: int = 0,
+        self, checkpoint: str | Path, policies: Policies | None = None, *, explore: bool = False, env_steps: int = 0
     ) -> None:
         super().__init__(checkpoint, MultiRLModule, "", explore, env_steps)
         observations, actions = self.observation_space, self.action_space
