@@ -6,7 +6,7 @@ import numpy as np
 
 import envoi
 
-AGENTS = ("zoe", "adam", "mia", "bob")
+AGENTS = ("zoe", "adam", 0, "bob")  # which do not sort
 
 
 class CrowdState(NamedTuple):

@@ -19,7 +19,6 @@ from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaski
 from ray.tune.registry import register_env
 from runner_results import numbers, plain
 
-import envoi
 from envoi.adapters import to_rllib
 from envoi.adapters.rllib import EnvCreator
 from envoi.adapters.shared.introspection import Content
@@ -87,11 +86,8 @@ UNREADABLE = repr(IndexError("list index out of range"))
 """The error of RLlib's runner where agents wait in a chunk without lookback: it reads what they do not observe."""
 
 
-def check_equal(made, calls, begin=lambda: None):
-    found = []
-    for kind in (BatchedMultiAgentEnvRunner, MultiAgentEnvRunner):
-        begin()
-        found.append(collected(kind, made, calls))
+def check_equal(made, calls):
+    found = [collected(kind, made, calls) for kind in (BatchedMultiAgentEnvRunner, MultiAgentEnvRunner)]
     for (mine, measured), (theirs, expected) in zip(*found, strict=True):
         if theirs == UNREADABLE and not made.episode_lookback_horizon:
             break
@@ -124,6 +120,7 @@ CALLS = st.lists(
     joins=st.sampled_from([0, 0.1, 0.5]),
     longest=st.integers(1, 12),
     reals=st.booleans(),
+    scaling=st.sampled_from([{}, {"normalize_actions": False, "clip_actions": True}]),
     lanes=st.integers(1, 4),
     seed=st.integers(0, 1000),
     count=st.sampled_from(["env_steps", "agent_steps"]),
@@ -132,13 +129,14 @@ CALLS = st.lists(
     randomly=st.booleans(),
     calls=CALLS,
 )
-def test_its_episodes_and_metrics_are_those_of_rllibs_runner(
-    kind, ends, joins, longest, reals, lanes, seed, count, mode, lookback, randomly, calls
+def test_episodes_and_metrics_are_those_of_rllibs_runner(
+    kind, ends, joins, longest, reals, scaling, lanes, seed, count, mode, lookback, randomly, calls
 ):
     made = config(
         lambda: kind(ends=ends, joins=joins, longest=longest, reals=reals),
         lanes,
         seed,
+        environment=scaling,
         multi_agent={"count_steps_by": count},
         env_runners={"batch_mode": mode, "episode_lookback_horizon": lookback},
     )
@@ -146,11 +144,6 @@ def test_its_episodes_and_metrics_are_those_of_rllibs_runner(
 
 
 CHUNKS = [{"num_timesteps": 40}, {"num_timesteps": 25}, {"num_episodes": 4}]
-
-
-@pytest.mark.parametrize("name", ["nim", "pursuit"])
-def test_models_of_envoi_are_sampled_as_by_rllib(name):
-    check_equal(config(f"envoi:{name}"), CHUNKS)
 
 
 @pytest.mark.parametrize("game", ["pursuit", "nim"])
@@ -172,8 +165,12 @@ def test_snapshots_of_an_env_runner_hold_the_lanes(game):
 
 def test_masked_observations_are_sampled_as_by_rllib():
     module = RLModuleSpec(module_class=ActionMaskingTorchRLModule, model_config={"head_fcnet_hiddens": [4]})
-    made = config(to_rllib("envoi:nim", action_masks=True), rl_module={"rl_module_spec": module})
-    check_equal(made, CHUNKS)
+    check_equal(config(to_rllib("envoi:nim", action_masks=True), rl_module={"rl_module_spec": module}), CHUNKS)
+    check_equal(config("envoi:pursuit"), CHUNKS)
+
+
+LSTM = DefaultModelConfig(use_lstm=True, lstm_cell_size=4, max_seq_len=5)
+ONE_POLICY = {"policies": {"one"}, "policy_mapping_fn": lambda *_, **__: "one"}
 
 
 class Halving(ConnectorV2):
@@ -185,50 +182,24 @@ class Halving(ConnectorV2):
         return batch
 
 
-def test_a_custom_connector_and_a_policy_with_a_state_are_run_by_rllibs_own_code(caplog, monkeypatch):
+@pytest.mark.parametrize(
+    ("what", "env", "settings"),
+    [
+        ("Halving", Crowd, {"env_runners": {"env_to_module_connector": lambda *_: Halving()}}),
+        ("memory", Turns, {"rl_module": {"model_config": LSTM}}),
+        ("not envoi's", Crowd, {"environment": {"env": TicTacToe}, "multi_agent": ONE_POLICY}),
+    ],
+)  # fmt: skip
+def test_what_needs_rllibs_code_is_run_by_it(what, env, settings, caplog, monkeypatch):
     monkeypatch.setattr("ray.util.debug._logged", set())
     monkeypatch.setattr("ray.util.debug._disabled", False)
-    settings = {"env_runners": {"env_to_module_connector": lambda *_: Halving()}}
     for _ in range(2):
-        one = runner(BatchedMultiAgentEnvRunner, config(Crowd, **settings))
-        assert "Halving" in one.reason
-    assert sum("Halving" in record.getMessage() for record in caplog.records) == 1
-    check_equal(config(Crowd, **settings), CHUNKS)
-    settings = {"rl_module": {"model_config": DefaultModelConfig(use_lstm=True, lstm_cell_size=4, max_seq_len=5)}}
-    assert "memory" in runner(BatchedMultiAgentEnvRunner, config(Turns, **settings)).reason
-    check_equal(config(Turns, **settings), CHUNKS)
+        assert what in runner(BatchedMultiAgentEnvRunner, config(env, **settings)).reason
+    assert sum(what in record.getMessage() for record in caplog.records) == 1
+    check_equal(config(env, **settings), CHUNKS)
 
 
-def test_actions_are_normalized_and_clipped_for_each_agent():
-    for scaling in ({"normalize_actions": True}, {"normalize_actions": False, "clip_actions": True}):
-        check_equal(config(lambda: Crowd(reals=True), environment=scaling), CHUNKS)
-
-
-class Mixed(envoi.MultiModel):
-    """Two agents whose ids do not sort."""
-
-    possible_agents = (0, "b")
-    observation_spec = dict.fromkeys(possible_agents, envoi.Array((2,), "float32"))
-    action_spec = dict.fromkeys(possible_agents, envoi.Array((2,), "float32", -1, 1))
-
-    def initial(self, rng, context):
-        return 0
-
-    def transition(self, state, actions, rng):
-        return state + 1
-
-    def observe(self, state, agent, rng):
-        return np.full(2, state, np.float32)
-
-    def reward(self, state, actions, next_state):
-        return dict.fromkeys(self.possible_agents, 1.0)
-
-    def terminal(self, state):
-        return self.possible_agents if state == 6 else ()
-
-
-def test_ids_of_agents_need_not_sort():
-    check_equal(config(Mixed), CHUNKS)
+EVENTS = ("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end")
 
 
 def heard(kind):
@@ -243,30 +214,18 @@ def heard(kind):
 
         return on
 
-    events = ("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end")
-    listener = type("Listener", (RLlibCallback,), {which: hear(which) for which in events})
+    listener = type("Listener", (RLlibCallback,), {which: hear(which) for which in EVENTS})
     made = config(Crowd, callbacks={"callbacks_class": listener, "on_episode_end": hear("function")})
     made.callbacks(on_sample_end=lambda *, samples, **_: calls.append([said(one) for one in samples]))
     collected(kind, made, CHUNKS)
     return calls
 
 
-def test_callbacks_get_the_calls_and_episodes_that_rllib_gives_them():
+def test_callbacks_get_the_calls_of_rllibs_runner():
     mine, theirs = heard(BatchedMultiAgentEnvRunner), heard(MultiAgentEnvRunner)
-    assert {call[0] for call in mine if isinstance(call, tuple)} == {
-        "function",
-        *("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end"),
-    }
+    assert {call[0] for call in mine if isinstance(call, tuple)} == {"function", *EVENTS}
     if mine != theirs:
         np.testing.assert_equal(mine, theirs)
-
-
-def test_environments_of_others_are_stepped_by_rllibs_vector_environment():
-    settings = {"environment": {"env": TicTacToe}, "multi_agent": {"policies": {"one"}}}
-    settings["multi_agent"]["policy_mapping_fn"] = lambda *_, **__: "one"
-    made = config(Crowd, **settings)
-    assert "not envoi's" in runner(BatchedMultiAgentEnvRunner, made).reason
-    check_equal(made, CHUNKS)
 
 
 def test_its_state_is_that_of_rllibs_runner():
@@ -292,14 +251,15 @@ class Failing(Crowd):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_failed_step_restarts_the_environments_or_is_raised_as_by_rllib():
+def test_a_failed_step_restarts_or_is_raised():
     made = config(lambda: Failing(ends=0), fault_tolerance={"restart_failed_sub_environments": True})
     found = []
     for kind in (BatchedMultiAgentEnvRunner, MultiAgentEnvRunner):
         Failing.failed.clear()
-        found += [[(len(chunks), measured) for chunks, measured in collected(kind, made, [{"num_timesteps": 30}])]]
+        ((chunks, _),) = collected(kind, made, [{"num_timesteps": 30}])
+        found.append(len(chunks))
         assert Failing.failed
-    assert found[0][0][0] == found[1][0][0]
+    assert found[0] == found[1]
     Failing.failed.clear()
     with pytest.raises(RuntimeError) as caught:
         runner(BatchedMultiAgentEnvRunner, config(lambda: Failing(ends=0))).sample(num_timesteps=30)
