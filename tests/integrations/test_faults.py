@@ -32,18 +32,13 @@ def config_of(env, runners, kind=PPOConfig, **options):
     return configure(config, env, **options)
 
 
-def train(algorithm, iterations):
-    for _ in range(iterations):
-        algorithm.train()
-
-
 def failure_of(config, iterations=30):
     """Trains until the env fails; returns the error."""
     before = records.left_by(records.FAILURE)  # jobs of other tests in this Ray were killed
     algorithm = config.build_algo()
     try:
         with pytest.raises(EnvFailure) as raised:
-            train(algorithm, iterations)
+            [algorithm.train() for _ in range(iterations)]
         return str(raised.value)
     finally:
         algorithm.stop()
@@ -69,63 +64,40 @@ def test_error_stops_a_tune_trial(tmp_path):
     assert "ZeroDivisionError: the pole has no length" in str(result.error)
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("kind", [APPOConfig, DQNConfig])
-def test_error_stops_algorithms_that_do_not_wait_for_runners(kind):
-    assert "worker 1, lane 0, step 5 of episode 3" in failure_of(config_of(Failing, 1, kind))
+AT, HANGS = "lane 0, step 5 of episode 3", "a call of the env took longer than 2 s"
+EVALUATED = {"evaluation_interval": 1, "evaluation_num_env_runners": 1, "evaluation_duration": 50}
+BOTH = {"policies": {"both"}, "policy_mapping_fn": lambda *_, **__: "both"}
+DEEP = {
+    "APPO": (Failing, 1, {"kind": APPOConfig}, {}, f"worker 1, {AT}"),
+    "DQN": (Failing, 1, {"kind": DQNConfig}, {}, f"worker 1, {AT}"),
+    "game": (FailingGame, 1, {}, {"multi_agent": BOTH}, "ValueError: no such move"),
+    "evaluation": (partial(Failing, at=230), 0, {}, {"evaluation": EVALUATED},
+                   "evaluation worker 1, lane 0, step 10 of episode 23"),
+    "process of gymnasium's": (Failing, 1, {}, {"env_runners": {"gym_env_vectorize_mode": "async"}},
+                               "ZeroDivisionError: the pole .*worker 1, lane [01], step 5 of episode 3\n"),
+    "hangs here": (partial(Failing, "sleep"), 0, {"step_timeout": 2}, {},
+                   rf"^{HANGS}; env (.|\n)*worker 0, {AT}(.|\n)*time.sleep\(1000"),
+    "hangs in a worker": (partial(Failing, "sleep"), 1, {"step_timeout": 2}, {},
+                          rf"^{HANGS}; env (.|\n)*worker 1, {AT}(.|\n)*time.sleep\(1000"),
+    "ends again and again": (partial(Failing, "exit"), 1, {"max_env_restarts": 1}, {},
+                             "the process of worker 1 ended 2 times in a row.*max_env_restarts=1"),
+    "hangs again and again": (partial(Failing, "sleep"), 1,
+                              {"max_env_restarts": 1, "on_env_error": "restart", "step_timeout": 2}, {},
+                              f"the process of worker 1 ended 2 times in a row.*{HANGS}"),
+}  # fmt: skip
 
 
 @pytest.mark.deep
-def test_error_of_a_game_in_an_env_runner():
-    config = config_of(FailingGame, 1)
-    config.multi_agent(policies={"both"}, policy_mapping_fn=lambda *_, **__: "both")
-    assert "ValueError: no such move" in failure_of(config)
-
-
-@pytest.mark.deep
-def test_error_in_an_evaluation_runner():
-    config = config_of(partial(Failing, at=230), 0)
-    config.evaluation(evaluation_interval=1, evaluation_num_env_runners=1, evaluation_duration=50)
-    assert "evaluation worker 1, lane 0, step 10 of episode 23" in failure_of(config)
-
-
-@pytest.mark.deep
-def test_error_in_a_process_of_gymnasiums():
-    config = config_of(Failing, 1)
-    config.env_runners(gym_env_vectorize_mode="async")
-    message = failure_of(config).partition("\n")[0]
-    assert "ZeroDivisionError: the pole has no length" in message
-    assert re.search(r"worker 1, lane [01], step 5 of episode 3$", message)
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("runners", [0, 1])
-def test_hanging_step_stops_the_algorithm(runners):
-    message = failure_of(config_of(partial(Failing, "sleep"), runners, step_timeout=2))
-    assert message.startswith("a call of the env took longer than 2 s; env ")
-    assert f"worker {runners}, lane 0, step 5 of episode 3" in message
-    assert "time.sleep(1000)" in message
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize(
-    ("how", "options", "named"),
-    [
-        ("exit", {}, "max_env_restarts=1"),
-        ("sleep", {"on_env_error": "restart", "step_timeout": 2}, "a call of the env took longer than 2 s"),
-    ],
-)
-def test_process_that_ends_again_and_again_stops_the_algorithm(how, options, named):
-    message = failure_of(config_of(partial(Failing, how), 1, max_env_restarts=1, **options))
-    assert "the process of worker 1 ended 2 times in a row" in message
-    assert named in message
+@pytest.mark.parametrize("case", DEEP)
+def test_failure_of_an_env_is_named_wherever_it_runs(case):
+    env, runners, options, settings, named = DEEP[case]
+    config = config_of(env, runners, **options)
+    for part, arguments in settings.items():
+        getattr(config, part)(**arguments)
+    assert re.search(named, failure_of(config))
 
 
 @pytest.mark.deep
 def test_loss_that_is_not_finite_stops_the_algorithm():
-    algorithm = config_of(Failing, 0).environment(env_config={"at": 10**9}).training(lr=1e30).build_algo()
-    try:
-        with pytest.raises(EnvFailure, match=r"policy 'default_policy': \w*loss\w* is (nan|inf|-inf) in iteration"):
-            train(algorithm, 5)
-    finally:
-        algorithm.stop()
+    config = config_of(Failing, 0).environment(env_config={"at": 10**9}).training(lr=1e30)
+    assert re.search(r"policy 'default_policy': \w*loss\w* is (nan|inf|-inf) in iteration", failure_of(config, 5))

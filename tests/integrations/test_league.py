@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from envoi.adapters import to_rllib
-from envoi.integrations.evaluation.evaluator import play_joint_episode
-from envoi.integrations.rllib import RunFolder, configure, load_policy
+from envoi.integrations.rllib import RunFolder, configure
 from envoi.integrations.rllib.multi_agent.league import (
     GAMES,
     LEARNER,
@@ -36,63 +34,53 @@ def test_ratings_are_those_by_which_the_games_were_scored(true):
 
 
 def test_ratings_stay_finite_and_put_who_wins_first():
-    games = np.array([[0, 50, 0], [50, 0, 10], [0, 10, 0]], float)
-    points = np.array([[0, 0, 0], [50, 0, 0], [0, 10, 0]], float)
+    games = np.array([[0, 50, 0, 0], [50, 0, 10, 0], [0, 10, 0, 0], [0, 0, 0, 0]], float)
+    points = np.array([[0, 0, 0, 0], [50, 0, 0, 0], [0, 10, 0, 0], [0, 0, 0, 0]], float)
     ratings = elo_ratings(games, points)
     assert np.isfinite(ratings).all()
-    assert ratings[0] == 0 < ratings[1] < ratings[2]
-    games, points = np.zeros((2, 3, 3))
-    games[0, 1] = games[1, 0] = 4
-    points[0, 1], points[1, 0] = 1, 3
-    assert elo_ratings(games, points)[2] == elo_ratings(games, points)[1] > 0
+    assert ratings[0] == 0 < ratings[1] < ratings[2] == ratings[3]
 
 
-def test_version_that_beats_all_slots_becomes_a_member_in_place_of_the_easiest():
+def test_version_that_beats_all_slots_becomes_a_member():
     league = League([0] * 3)
     league.record({0: [1.0] * (GAMES - 1)})
     assert not league.is_due
     league.record({2: [0.0]})
-    assert league.is_due
-    assert league.score == pytest.approx((GAMES - 1) / GAMES)
+    assert (league.is_due, league.score) == (True, pytest.approx((GAMES - 1) / GAMES))
     assert league.slots[league.admit(4, 8000)] == 1
     assert sorted(league.slots) == [0, 0, 1]
     assert (league.version, league.members[1]) == (2, Member(4, 8000))
-    assert league.score is None
-    assert not league.is_due
+    assert (league.score, league.is_due) == (None, False)
     while league.slots.count(0) > 1:
         league.record({slot: [1.0] * GAMES for slot in range(3)})
         league.admit(5, 9000)
-    hard = league.slots.index(max(league.slots))
-    league.record({slot: [1.0 if slot == hard else 0.5] * GAMES for slot in range(3)})
+    easy = league.slots.index(max(league.slots))
+    league.record({slot: [1.0 if slot == easy else 0.5] * GAMES for slot in range(3)})
     before = list(league.slots)
-    assert league.admit(6, 9000) == hard
-    assert [member for slot, member in enumerate(before) if slot != hard] == [
-        member for slot, member in enumerate(league.slots) if slot != hard
-    ]
+    assert league.admit(6, 9000) == easy
+    assert all(league.slots[slot] == member for slot, member in enumerate(before) if slot != easy)
     assert League.from_json(league.to_json()) == league
 
 
-def test_version_that_loses_or_has_not_met_all_members_stays_out():
+def test_version_that_loses_stays_out():
     league = League([0, 1], [Member(), Member(1, 100)])
     league.record({0: [1.0] * 10 * GAMES})
-    assert not league.is_due
+    assert not league.is_due  # as it has not met all members
     league.record({1: [0.0] * GAMES})
-    assert league.score == 0.5
-    assert not league.is_due
+    assert (league.score, league.is_due) == (0.5, False)
 
 
-def test_file_holds_every_trial_and_games_of_each_pair(tmp_path):
+def test_file_holds_every_trial_and_its_games(tmp_path):
     league = League([0] * 2)
     league.record({0: [1.0, 0.5], 1: [1.0, 1.0]})
     elo = LeagueFile(tmp_path).write(1, league)
-    assert elo > 0
     LeagueFile(tmp_path).write(0, League([0] * 2))
     held = LeagueFile(tmp_path).read()
-    assert set(held) == {"0", "1"}
-    assert held["1"]["games"] == [[0, 4], [4, 0]]
-    assert held["1"]["points"] == [[0, 0.5], [3.5, 0]]
+    assert {*held} == {"0", "1"}
+    assert (held["1"]["games"], held["1"]["points"]) == ([[0, 4], [4, 0]], [[0, 0.5], [3.5, 0]])
     learner = {"version": 1, "name": "learning", "env_steps": None, "elo": elo, "games": 4, "score": 0.875, "slots": []}
     assert held["1"]["versions"][1] == learner
+    assert elo > 0
     assert [path.name for path in tmp_path.iterdir()] == ["league.json"]
 
 
@@ -126,7 +114,7 @@ def equal(one, other):
     return all((one[name] == other[name]).all() for name in one)
 
 
-def test_algorithm_freezes_versions_everywhere_and_continues_its_league_from_a_checkpoint(ray_session, tmp_path):
+def test_algorithm_freezes_versions_and_continues_its_league(ray_session, tmp_path):
     gymnasium.registry.pop("rllib-multi-agent-env-v0", None)  # of another runner in this process
     config = configure("envoi:nim", policies="self-play", seed=0, training={"train_batch_size_per_learner": 512})
     algorithm = config.build_algo()
@@ -161,7 +149,7 @@ def test_algorithm_freezes_versions_everywhere_and_continues_its_league_from_a_c
 
 
 @pytest.mark.deep
-def test_self_play_learns_both_sides_of_nim_rises_in_elo_and_resumes(ray_session, cli, tmp_path):
+def test_self_play_rises_in_elo_and_resumes(ray_session, cli, tmp_path):
     out = tmp_path / "run"
     code, text, err = cli("train", "envoi:nim", "--policies", "self-play", "--stop-steps", 20_000, "--out", out)
     assert (code, err) == (0, "")
@@ -173,35 +161,6 @@ def test_self_play_learns_both_sides_of_nim_rises_in_elo_and_resumes(ray_session
     elo = [float(row["elo"]) for row in RunFolder(out).read_progress()]
     assert min(elo[-1], elo[len(elo) // 2]) > elo[0] + 50  # once nim is solved, equals are rated
     assert len(whole["versions"]) > len(half["versions"]) > 2
-
-    # Against moves at random, from either side.
-    policy = load_policy(out)
-    env = to_rllib("envoi:nim", action_masks=policy.sees_masks)({})
-    rng = np.random.default_rng(0)
-
-    class AgainstRandom:
-        def __init__(self, side):
-            self.side = side
-
-        def seats_of_episode(self, index):
-            return {self.side: LEARNER}
-
-        def reset(self, seed, seats):
-            self.seats = seats
-            policy.reset(seed, seats)
-
-        def __call__(self, observations, rewards, ended):
-            mine = {agent: value for agent, value in observations.items() if agent == self.side}
-            chosen = policy(mine, {agent: rewards.get(agent, 0.0) for agent in mine}, {}) if mine else {}
-            others = observations.keys() - mine.keys()
-            return chosen | {agent: int(rng.integers(min(3, env.core.state.sticks))) for agent in others}
-
-    won = [
-        play_joint_episode(env, AgainstRandom(side), 0, seed, None, 100).agents[side] > 0
-        for side in env.possible_agents
-        for seed in range(100)
-    ]
-    assert np.mean(won) > 0.9
 
     code, text, err = cli("evaluate", out, "--episodes", 2 * SLOTS)
     assert (code, err) == (0, "")
