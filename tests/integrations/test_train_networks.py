@@ -32,12 +32,6 @@ def test_jobs_with_masks_choose_legal_actions(ray_session, tmp_path, algo, env):
         assert found.length.mean == 23
 
 
-def test_a_board_game_is_trained_and_played_legally(ray_session, tmp_path):
-    train(Settings("pettingzoo:classic/tictactoe_v3", policies="shared", stop_steps=2_000), tmp_path / "run")
-    found = evaluate(tmp_path / "run", episodes=4)
-    assert all(5 <= episode.length <= 9 for episode in found.episodes)  # an illegal move would end a game sooner
-
-
 @pytest.mark.parametrize(
     ("env", "steps", "least"),
     [
@@ -52,9 +46,3 @@ def test_images_are_learned_from(ray_session, tmp_path, env, steps, least):
     policy = load_policy(tmp_path / "run")
     policy.observation_space.seed(0)
     assert np.isscalar(policy(policy.observation_space.sample()).item())
-
-
-def test_screen_of_an_atari_game_is_trained_on(ray_session, tmp_path):
-    small = {"train_batch_size_per_learner": 160, "minibatch_size": 80, "num_epochs": 1}
-    train(Settings("python:pictures:Screen", stop_steps=320, set=small), tmp_path / "run")
-    assert evaluate(tmp_path / "run", episodes=2).length.mean == 10
