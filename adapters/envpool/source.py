@@ -24,7 +24,6 @@ from envoi.protocol.batch_env import (
     step_masks,
 )
 from envoi.protocol.env import ENDED_LANES
-from envoi.rewards.rewarder import reward_step
 from envoi.seeding import batch_streams, lane_seeds
 from envoi.spec import SpecTree
 from envoi.spec.base import shown
@@ -177,10 +176,8 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         self._over = np.where(np.isin(np.arange(n), index), terminated | truncated, self._over)
         self._observation = observation
         if rewarder is not None:
-            reward = np.array(np.broadcast_to(reward_step(rewarder, reward, before, action, observation), n))
-            reward[np.setdiff1d(np.arange(n), index)] = 0
-            if restart is not None:
-                reward[restart] = 0
+            idle = np.isin(np.arange(n), index, invert=True)
+            reward = self._rewarded(reward, before, action, idle if restart is None else idle | restart)
         discount = default_discounts(self.discount_spec, terminated)
         return make_batch_step((observation, reward, terminated, truncated, discount, infos))
 

@@ -13,7 +13,6 @@ from envoi import Env, EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsu
 from envoi.lane_values import lane, stack
 from envoi.protocol.batch_env import Mask, make_batch_reset, make_batch_step, step_masks
 from envoi.protocol.env import ENDED_LANES
-from envoi.rewards.rewarder import reward_step
 from envoi.seeding import Streams, batch_streams, check_seed, lane_seeds
 from envoi.spec import zeros
 
@@ -175,11 +174,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
             discount, infos = self._discounts(infos, terminated)
         self._over, self._observation = over, observation
         if rewarder is not None:
-            reward = np.array(reward_step(rewarder, reward, before, action, self.state))
-            if reward.ndim == 0:
-                reward = np.full(self.batch_size, reward)
-            if restart is not None:
-                reward[restart] = 0
+            reward = self._rewarded(reward, before, action, restart)
         return make_batch_step((observation, reward, terminated, truncated, discount, infos))
 
     def _step_source(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:

@@ -14,6 +14,7 @@ from inspect import signature
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, SpecError, Streams
 from envoi.protocol.batch_env import Mask, as_mask
@@ -24,6 +25,7 @@ from envoi.protocol.roster import HasRoster, Roster
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import check_seed
 from envoi.spec import SpecTree
+from envoi.tree import map_leaves
 from envoi.wrapping.delegate import set_once
 
 from .arrival import Copy, fresh, incoming
@@ -416,6 +418,17 @@ class ImportedBatch(Imported, BatchEnv):
     def observation(self) -> Any:
         self._check_begun("observation")
         return self._observation
+
+    def _rewarded(self, reward: Any, before: Any, action: Any, idle: Mask | None) -> Any:
+        """Returns the rewards by the rewarder that is set, 0 in the lanes `idle`, which did not act."""
+
+        def fill(leaf: Any) -> NDArray[Any]:
+            lanes = np.array(leaf) if np.ndim(leaf) else np.full(self.batch_size, leaf)
+            if idle is not None:
+                lanes[idle] = 0
+            return lanes
+
+        return map_leaves(fill, reward_step(self._rewarder, reward, before, action, self.state))
 
 
 class ImportedLanes(FromSource, Lanes):

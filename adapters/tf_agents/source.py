@@ -259,8 +259,7 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
         self._over = result.terminated | result.truncated
         if rewarder is None:
             return result
-        reward = reward_step(rewarder, result.reward, before, action, self.state)
-        return result._replace(reward=filled(reward, begin, 0))
+        return result._replace(reward=self._rewarded(result.reward, before, action, begin))
 
     def _check_lanes(self, begin: Any) -> None:
         self._check_begun("step")

@@ -1,11 +1,8 @@
 """Environments to dm_env and from it: the same steps, seeds and lifecycle."""
 
 import copy
-import itertools
-import pickle
 import warnings
 
-import gymnasium
 import numpy as np
 import pytest
 from depth import examples
@@ -16,11 +13,9 @@ from hypothesis import strategies as st
 from scripted import Ends, Line, Scripted
 from traces import exact
 
-import envoi
 from envoi import Array, EpisodeError, SnapshotUnsupported, SpecError
-from envoi.adapters import convert, from_dm_env, from_env, load, to_dm_env
+from envoi.adapters import from_dm_env, load, to_dm_env
 from envoi.adapters.dm_env import FromDmEnv, UnseededWarning
-from envoi.protocol.episode import RUNNING
 
 FIRST, MID, LAST = StepType
 TO_THE_END = Line(terminated=True)
@@ -199,47 +194,6 @@ def test_third_party_wrapper_hides_only_info_and_what_a_dm_env_step_lacks(script
 # Values that belong to another owner.
 
 
-def test_an_observation_that_was_returned_never_changes():
-    def reusing(env):
-        env.buffer = getattr(env, "buffer", np.zeros(3, np.float32))
-        env.buffer[:] = env.at
-        return env.buffer
-
-    def viewing(env):
-        env.board = getattr(env, "board", np.zeros((2, 3), np.float32))
-        env.board[:] = env.at
-        return env.board[1]
-
-    spec = specs.Array((3,), np.float32)
-    for make, form in itertools.product((reusing, viewing), (lambda x: x, Wrapping)):
-        env = from_dm_env(form(Seeing(spec, make)))
-        seen = [env.reset().observation, env.step(0).observation, env.step(1).observation]
-        assert [float(one[0]) for one in seen] == [0, 1, 2]
-    live = from_dm_env(Seeing(spec, reusing), copy=False)
-    first = live.reset().observation
-    live.step(0)
-    assert first[0] == 1
-    held, several = np.ones(2, np.float32), specs.Array((2,), np.float32)
-    env = from_dm_env(Playing((MID, held, held), reward_spec=several, discount_spec=several))
-    env.reset()
-    step = env.step(0)
-    held[:] = 7
-    assert step.reward.tolist() == step.discount.tolist() == [1, 1]
-
-
-def test_a_fresh_observation_is_not_copied():
-    made = []
-
-    def fresh(env):
-        observation = np.zeros(3, np.float32)
-        made.append(observation.__array_interface__["data"][0])
-        return observation
-
-    env = from_dm_env(Seeing(specs.Array((3,), np.float32), fresh))
-    seen = [env.reset().observation, env.step(0).observation]
-    assert [one.__array_interface__["data"][0] for one in seen] == made
-
-
 def test_a_choice_reaches_the_source_in_the_dtype_that_it_declared_and_our_model_as_a_hashable_number():
     source = Playing(*[(MID, 0.0, 1.0)] * 3)
     env = from_dm_env(source)
@@ -260,19 +214,6 @@ def test_a_choice_reaches_the_source_in_the_dtype_that_it_declared_and_our_model
     for action in (5, np.int32(5), np.array(5), np.asarray(5, np.int64)):
         form.step(action)
     assert taken == ["five"] * 4
-
-
-def test_options_reach_the_next_reset_and_that_one_only_and_the_callers_dict_stays_as_it_was():
-    core, options = Scripted(Line()), {"difficulty": 3}
-    form = to_dm_env(core)
-    form.reset_options = options
-    form.reset()
-    form.reset()
-    for env in (through(core), foreign(core)):
-        env.reset(options=options)
-        env.reset()
-    assert core.seen == [{"difficulty": 3}, {}] * 3
-    assert options == {"difficulty": 3}
 
 
 # Seeds.
@@ -397,30 +338,6 @@ def test_the_last_observation_is_kept_and_is_the_state_of_a_source_that_has_no_o
 
 # Snapshots.
 
-SNAPPED = {
-    "a source": lambda: from_dm_env(Playing(*[(MID, 0.0, 1.0)] * 9)),
-    "a wrapped source": lambda: from_dm_env(Wrapping(Playing(*[(MID, 0.0, 1.0)] * 9))),
-    "our form": lambda: through(Ends()),
-    "our form in a wrapper": lambda: foreign(Ends()),
-}
-
-
-@pytest.mark.parametrize("kind", SNAPPED)
-def test_a_snapshot_resumes_exactly_any_number_of_times_and_leaves_the_layers_the_same_objects(kind):
-    env = SNAPPED[kind]()
-    env.reset(seed=8)
-    env.step(1)
-    token, source, inner = env.snapshot(), env.source, env.unwrapped
-    first = exact([env.step(1) if env._episode_state is RUNNING else env.reset() for _ in range(5)])
-    for _ in range(2):
-        env.restore(token)
-        assert exact([env.step(1) if env._episode_state is RUNNING else env.reset() for _ in range(5)]) == first
-    assert env.source is source
-    assert env.unwrapped is inner
-    other = SNAPPED[kind]()
-    other.restore(pickle.loads(pickle.dumps(token)))
-    assert exact([other.step(1) if other._episode_state is RUNNING else other.reset() for _ in range(5)]) == first
-
 
 def test_a_snapshot_that_is_impossible_or_of_another_kind_of_source_says_so():
     source = Playing((MID, 0.0, 1.0))
@@ -438,46 +355,4 @@ def test_a_snapshot_that_is_impossible_or_of_another_kind_of_source_says_so():
 # Rewards.
 
 
-def test_a_rewarder_replaces_or_shapes_the_reward_and_reaches_dm_env():
-    source = Playing(*[(MID, 3.0, 1.0)] * 9)
-    for env in (from_dm_env(source), through(Scripted(*[Line(3.0)] * 9))):
-        native = env.rewarder
-        env.rewarder = envoi.FunctionReward(lambda s, a, n: float(n[1] - s[1]) + 10.0 * a, -1, 31)
-        if env.source is not source:
-            env.rewarder = envoi.FunctionReward(lambda s, a, n: float(n[0] - s[0]) + 10.0 * a, -1, 31)
-        form = to_dm_env(env)
-        assert form is not env.source
-        assert from_dm_env(form) is env
-        assert form.reward_spec().maximum == 31
-        form.reset()
-        assert form.step(1).reward == 11.0
-        env.rewarder = native + (lambda s, a, n: 0.5)
-        assert form.step(1).reward == 3.5
-        assert type(form.reward_spec()).__name__ == "Array"  # follows the rewarder
-        env.rewarder = native
-        assert form.step(1).reward == 3.0
-        assert to_dm_env(env) is env.source
-
-
 # Seeds of forms.
-
-
-@pytest.mark.parametrize("seed", [0, np.int64(7)])
-@pytest.mark.parametrize("source", [lambda: load("envoi:catch"), lambda: gymnasium.make("CartPole-v1"), Playing])
-def test_a_form_is_made_with_the_seed_of_its_first_reset(seed, source):
-    made, told = to_dm_env(source(), seed=seed), to_dm_env(from_env(source()), validate=True)
-    told.seed(seed)
-    for _ in range(3):  # plain resets go on from the first
-        assert exact(made.reset()) == exact(told.reset())
-    assert exact(convert(source(), "dm_env", seed=seed).reset()) == exact(to_dm_env(source(), seed=seed).reset())
-    form = to_dm_env(load("envoi:catch"))
-    assert to_dm_env(form, seed=seed) is form
-    assert from_dm_env(form) is form.core
-
-
-def test_a_seed_that_is_none_is_refused_where_the_form_is_made():
-    for wrong in (-1, 0.5, "1"):
-        with pytest.raises(SpecError, match="seed"):
-            to_dm_env(load("envoi:catch"), seed=wrong)
-    source = Playing()
-    assert to_dm_env(source) is source

@@ -1,10 +1,7 @@
 """Environments to gymnasium and from it: the same trace, specs, seeds and lifecycle."""
 
-import copy
-import pickle
 from pathlib import Path
 
-import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
@@ -12,7 +9,7 @@ from depth import examples
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted import TAXI, Ends, Line, Returning, Scripted, Source
+from scripted import TAXI, Line, Returning, Scripted, Source
 from traces import exact
 
 import envoi
@@ -214,32 +211,6 @@ def test_validation_names_the_leaf_the_step_and_the_episode():
 
 # Copies.
 
-PICKLERS = {
-    "deepcopy": copy.deepcopy,
-    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
-    "cloudpickle": lambda env: cloudpickle.loads(cloudpickle.dumps(env)),
-}
-
-
-@pytest.mark.parametrize("how", PICKLERS)
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: to_gymnasium(Ends(), validate=True),
-        lambda: through(load("envoi:gridworld")),
-        lambda: load(f"gymnasium:{TAXI}"),
-    ],
-    ids=["checked", "through", "real"],
-)
-def test_a_copy_continues_as_the_original(how, make):
-    env = make()
-    np.testing.assert_equal(PICKLERS[how](env).reset(seed=5), env.reset(seed=5))
-    env.step(1)
-    copied = PICKLERS[how](env)
-    after = copied.step(1)  # the copy first: it must not move the original
-    np.testing.assert_equal(after, env.step(1))
-    np.testing.assert_equal(copied.reset(), env.reset())
-
 
 # Snapshots.
 
@@ -272,43 +243,6 @@ def test_a_snapshot_of_a_real_environment_resumes_exactly_any_number_of_times(na
         np.testing.assert_equal(live(40, 5), first)
     assert env.unwrapped is inner
     assert env.source.action_space is space
-
-
-def test_a_snapshot_holds_the_counter_of_the_time_limit_and_the_end_of_the_episode():
-    env = load("gymnasium:Pendulum-v1", max_episode_steps=4)
-    env.reset(seed=0)
-    action = np.zeros(1, np.float32)
-    env.step(action)
-    early = env.snapshot()
-    assert [env.step(action).truncated for _ in range(3)] == [False, False, True]
-    over = env.snapshot()
-    env.restore(early)
-    assert [env.step(action).truncated for _ in range(3)] == [False, False, True]
-    env.reset()
-    env.restore(over)
-    with pytest.raises(EpisodeError):
-        env.step(action)
-
-
-def test_a_snapshot_can_be_restored_into_a_copy_of_the_environment_without_touching_the_original():
-    env = load("gymnasium:CartPole-v1")
-    env.reset(seed=2)
-    env.step(1)
-    token, other = env.snapshot(), load("gymnasium:CartPole-v1")
-    env.step(1)
-    state = env.state
-    other.restore(pickle.loads(pickle.dumps(token)))
-    layer, own = other.source, []
-    while isinstance(layer, gymnasium.Wrapper):
-        layer = layer.env
-        own.append(layer)
-    assert layer is other.unwrapped
-    assert layer is not env.unwrapped
-    step = other.step(1)
-    np.testing.assert_equal(step.observation, env.observation)
-    np.testing.assert_equal(env.state, state)
-    env.restore(token)
-    np.testing.assert_equal(env.step(1).observation, step.observation)
 
 
 def test_what_two_wrappers_share_stays_shared_after_a_restore():
@@ -348,20 +282,6 @@ def test_a_source_that_holds_what_cannot_be_copied_says_so():
 # Rewards.
 
 
-def test_a_rewarder_replaces_the_reward_of_an_imported_environment_and_reaches_gymnasium():
-    env = load("gymnasium:CartPole-v1")
-    source = env.source
-    env.rewarder = envoi.FunctionReward(lambda s, a, n: float(n[0] - s[0] + 10 * a), -1, 11)
-    assert env.reward_range == (-1, 11)
-    assert env.reward_spec == Array((), "float64", -1, 11, "reward")
-    form = to_gymnasium(env)
-    assert form is not source
-    assert from_gymnasium(form) is env
-    form.reset(seed=0)
-    before = np.array(env.state)
-    assert form.step(1)[1] == float(env.state[0] - before[0] + 10)
-
-
 @pytest.mark.parametrize(("name", "state"), [(TAXI, int), ("FrozenLake-v1", int), ("Pendulum-v1", np.ndarray)])
 def test_the_state_is_the_sources_own_where_it_has_one(name, state):
     env = load(f"gymnasium:{name}")
@@ -371,19 +291,6 @@ def test_the_state_is_the_sources_own_where_it_has_one(name, state):
     held = env.state
     env.step(env.sample_action())
     assert env.state is not held
-
-
-def test_the_native_rewarder_means_the_source_itself():
-    env = load("gymnasium:CartPole-v1")
-    native = env.rewarder
-    env.rewarder = lambda state, action, next_state: 7.0
-    env.reset(seed=0)
-    assert env.step(0).reward == 7
-    env.rewarder = native
-    assert env.step(0).reward == 1
-    assert to_gymnasium(env) is env.source
-    with pytest.raises(SpecError, match="imported"):
-        env.rewarder(0, 0, 0)
 
 
 def test_a_native_reward_can_be_shaped():

@@ -174,19 +174,6 @@ def compare(said, expected, n):
 played = st.lists(st.integers(5, 7), min_size=6, max_size=14)
 
 
-@every_mode
-@examples(60)
-@given(scripts, played, st.integers(0, 99))
-def test_a_lane_is_the_environment_alone_with_staggered_ends(mode, script, acts, seed):
-    n = len(script)
-    actions, seeds = [[act] * n for act in acts], lane_seeds(seed, n)
-    expected = alone(script, seeds, mode, actions)
-    env = to_gymnasium_vector(lanes_of(script), autoreset_mode=mode)
-    compare(lived(env, seeds, mode, actions), expected, n)
-    again = env.reset(seed=seed)  # one seed for all is spawned into those
-    exactly(again[0]["draw"], env.reset(seed=seeds)[0]["draw"])
-
-
 def sync(script, mode, **arguments):
     made = [lambda lengths=lengths: to_gymnasium(Plain(*lengths)) for lengths in script]
     return SyncVectorEnv(made, autoreset_mode=mode, **arguments)
@@ -847,54 +834,8 @@ def test_the_generator_can_be_read_and_set_through_every_form():
         assert found[0] == found[1] != found[2]
 
 
-KINDS = {
-    "to": lambda mode: to_gymnasium_vector(lanes_of([[1], [2]]), autoreset_mode=mode),
-    "to batch": lambda mode: to_gymnasium_vector(envoi.TimeLimit(CartPole(), 2), 2, mode),
-    "to checked": lambda mode: to_gymnasium_vector(lanes_of([[1], [2]]), autoreset_mode=mode, validate=True),
-    "from loop": lambda mode: ToGymnasiumVector(from_gymnasium_vector(Real(2, mode)), mode),
-    "from other": lambda mode: ToGymnasiumVector(FromGymnasiumVector(Passing(Real(2, mode))), mode),
-    "from form": lambda mode: ToGymnasiumVector(FromGymnasiumVector(Passing(KINDS["to"](mode))), mode),
-}
-
-
 def taxi():
     return gymnasium.make(TAXI, max_episode_steps=2)
-
-
-def Real(n, mode):
-    return SyncVectorEnv([taxi] * n, autoreset_mode=mode)
-
-
-@every_mode
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_snapshot_resumes_exactly_any_number_of_times(kind, mode):
-    form = KINDS[kind](mode)
-    core = form.core
-    act = np.full(2, form.single_action_space.start)
-
-    def live(count):
-        seen, over = [], core_over
-        for _ in range(count):
-            restart = over if mode is NEXT else None
-            step = core.step(act, restart)
-            over = step.terminated | step.truncated
-            seen.append(str(tuple(step)))
-            if mode is not NEXT and over.any():
-                seen.append(str(core.reset(mask=over)))
-        return seen
-
-    core.reset(seed=8)
-    step = core.step(act)
-    core_over = step.terminated | step.truncated
-    token = core.snapshot()
-    if mode is not NEXT and core_over.any():
-        core.reset(mask=core_over)
-    first = live(6)
-    for _ in range(2):
-        core.restore(token)
-        if mode is not NEXT and core_over.any():
-            core.reset(mask=core_over)
-        assert live(6) == first
 
 
 @pytest.mark.usefixtures("other_processes")
@@ -911,46 +852,11 @@ def test_a_source_in_other_processes_has_no_snapshots():
 # Rewards.
 
 
-@every_source
-@every_mode
-def test_a_rewarder_replaces_the_reward_of_every_source(kind, mode):
-    core = from_gymnasium_vector(SOURCES[kind]([[1], [1]], mode))
-    native = core.rewarder
-    core.rewarder = lambda state, action, next_state: 7.0
-    form = to_gymnasium_vector(core, autoreset_mode=mode)
-    assert form is not core.source
-    assert from_gymnasium_vector(form) is core
-    act = np.array([5, 5])
-    form.reset(seed=3)
-    assert form.step(act)[1].tolist() == [7, 7]
-    if mode is NEXT:
-        assert form.step(act)[1].tolist() == [0, 0]
-    core.rewarder = native
-    assert to_gymnasium_vector(core) is core.source
-    core.rewarder = 2 * core.rewarder
-    single = to_gymnasium(Plain(1))
-    seed = 3 if kind == "by hand" else [3, 3]
-    form.reset(seed=seed)
-    single.reset(seed=3)
-    assert form.step(act)[1][1] == 2 * single.step(5)[1]
-
-
 def test_a_rewarder_of_lanes_that_only_step_together_sees_final_observations():
     core = from_gymnasium_vector(Passing(sync([[1], [3]], SAME)))
     core.rewarder = lambda state, action, next_state: next_state["step"] - state["step"] + 10.0 * action
     core.reset(seed=0)
     assert core.step(np.array([5, 6])).reward.tolist() == [51, 61]
-
-
-def test_rewards_of_several_numbers_keep_their_shape():
-    several = [Scripted(Line(np.array([1.0, 2.0]))) for _ in range(2)]
-    for one in several:
-        one.reward_spec = Array((2,), "float64")
-    env = to_gymnasium_vector(envoi.Lanes(several))
-    env.reset()
-    exactly(env.step(np.array([5, 5]))[1], np.array([[1.0, 2.0]] * 2))
-    back = FromGymnasiumVector(Passing(env))
-    assert back.reward_spec.shape == (2,)
 
 
 # Real environments and the ecosystem.

@@ -925,6 +925,50 @@ def test_a_to_b_to_a_gives_back_the_same_object(a, b):
     assert convert(convert(form, b), home).core is mine
 
 
+@pytest.mark.parametrize("seed", [0, np.int64(7)])
+@pytest.mark.parametrize("name", ["dm_env", "tf_agents"])
+def test_a_form_is_made_with_the_seed_of_its_first_reset(name, seed):
+    made_so, told, source = convert(forms.Walk(), name, seed=seed), convert(forms.Walk(), name), stranger(name)
+    told.seed(seed)
+    for _ in range(3):  # plain resets go on from the first
+        assert exact(made_so.reset()) == exact(told.reset())
+    assert convert(told, name, seed=seed) is told
+    assert convert(source, name) is source
+    convert(source, name, seed=seed).reset()
+    assert source.resets == [(seed, None)]
+    for wrong in (-1, 0.5, "1"):
+        with pytest.raises(envoi.SpecError, match="seed"):
+            convert(forms.Walk(), name, seed=wrong)
+
+
+@every_form
+def test_a_rewarder_on_an_import_reaches_every_form_and_can_be_put_back(name):
+    row, env, rng = FORMS[name], imported(name), np.random.default_rng(0)
+    native, source, home = env.rewarder, env.source, HOMES.get(name)
+    several = row.kind == "several"
+    paid = (lambda *_: dict.fromkeys(env.possible_agents, 7.0)) if several else (lambda *_: 7.0)
+    env.rewarder = paid if several else envoi.FunctionReward(paid, 0, 9)
+    form = row.make(env)
+    assert from_env(form) is env
+    assert home is None or convert(env, home) is not source
+    row.begin(form, 0)
+    row.step(form, rng)
+    reward = row.step(form, rng).reward
+    assert {float(one) for one in np.ravel([*reward.values()] if isinstance(reward, dict) else reward)} <= {7.0, 14.0}
+    if hasattr(form, "reward_spec"):
+        assert form.reward_spec().maximum == 9
+    if "step" in getattr(env, "restarts", ()):
+        env.reset(seed=0)
+        over = np.zeros(LANES, bool)
+        while not over.any():
+            step = env.step(forms.act(env, rng))
+            over = step.terminated | step.truncated
+        assert env.step(forms.act(env, rng), over).reward.tolist() == np.where(over, 0.0, 7.0).tolist()
+    env.rewarder = native
+    assert env.is_unchanged
+    assert home is None or convert(env, home) is source
+
+
 @every_form
 def test_a_step_after_the_end_is_what_the_framework_says_and_never_a_silent_reset(name):
     row, form, rng = FORMS[name], made(name), np.random.default_rng(0)

@@ -1,11 +1,9 @@
 """RLlib's form of environments of several agents, a real env runner that samples from it, and RLlib's own games."""
 
 import copy
-import pickle
 import random
 import warnings
 
-import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
@@ -294,17 +292,6 @@ def test_only_a_canonical_form_warns_and_only_of_what_it_narrows():
         warnings.simplefilter("error")
         to_rllib(ScriptedGame, canonical=False)()
         to_rllib("envoi:nim")()
-
-
-def test_a_form_pickles_in_mid_episode_while_an_end_is_held_back():
-    form = form_of(ScriptedGame(*HAND_OVERS))
-    form.reset(seed=3)
-    form.step({A: 0})
-    for copied in (pickle.loads(pickle.dumps(form)), cloudpickle.loads(cloudpickle.dumps(form)), copy.deepcopy(form)):
-        twin = copy.deepcopy(form)
-        for actions in ({B: 0}, {C: 0}):
-            exactly(copied.step(actions), twin.step(actions))
-        exactly(copied.reset(seed=3), twin.reset(seed=3))
 
 
 # Seeds.

@@ -289,23 +289,6 @@ def test_the_first_reward_and_every_discount_lie_in_the_exported_specs_whatever_
         assert FromTFAgents(form).reward_spec == Bounded.reward_spec
 
 
-def test_a_rewarder_that_is_set_later_shows_in_the_specs_and_steps():
-    core = Scripted(Line(), Line())
-    form = to_tf_agents(core)
-    core.rewarder = envoi.FunctionReward(lambda state, action, next_state: 3.0, 0, 5)
-    assert form.reward_spec().maximum == 5
-    form.reset()
-    assert form.step(5).reward == 3
-    env = from_tf_agents(Counting(MIDDLE, MIDDLE))
-    native = env.rewarder
-    env.rewarder = native + (lambda state, action, next_state: float(next_state[1] - state[1]) + action)
-    env.reset()
-    assert env.step(5).reward == 1 + 1 + 5
-    assert to_tf_agents(env) is not env.source
-    env.rewarder = native
-    assert to_tf_agents(env) is env.source
-
-
 def test_infos_reach_get_info_and_come_from_it():
     form = to_tf_agents(Scripted(Line(info={"a": 1, 3: "x"})))
     assert form.get_info() == {}
@@ -601,39 +584,6 @@ def test_a_class_of_one_lane_refuses_a_batch_and_the_other_way_round():
 # Batches.
 
 
-def lived(form, steps, seed, n=4):
-    """The time steps of a batched form under one and the same actions."""
-    form.seed(seed)
-    rng = np.random.default_rng(0)
-    return [form.reset(), *(form.step(rng.integers(0, 2, n)) for _ in range(steps))]
-
-
-@pytest.mark.parametrize("make", [Ends, lambda: envoi.TimeLimit(Ends(), 3)])
-def test_lane_i_of_a_batch_is_the_form_of_one_environment_with_the_seed_of_that_lane(make):
-    seeds = [3, 0, 9, 11]
-    batch = to_tf_agents(envoi.batch(make(), 4))
-    assert batch.batched
-    assert batch.batch_size == 4
-    seen = lived(batch, 40, seeds)
-    for index, seed in enumerate(seeds):
-        alone = to_tf_agents(make())
-        alone.seed(seed)
-        rng = np.random.default_rng(0)
-        for number, step in enumerate(seen):
-            actions = rng.integers(0, 2, 4) if number else None
-            mine = alone.step(actions[index]) if number else alone.reset()
-            for name, whole, one in zip(step._fields, step, mine, strict=True):
-                same((name, whole[index].tolist()), (name, one.tolist()))
-                assert whole.dtype == one.dtype
-    kinds = np.array([step.step_type for step in seen])
-    assert {tuple(np.unique(row)) for row in kinds} >= {(0, 1), (1, 2)}  # staggered
-    assert ((kinds[1:] == 0) == (kinds[:-1] == 2)).all()
-    for step in seen:
-        first = step.step_type == 0
-        assert (step.reward[first] == 0).all()
-        assert (step.discount[first] == 1).all()
-
-
 def test_a_batch_tells_each_row_of_the_table_by_lane():
     rows = [(False, False, 0.5), (True, False, 0.5), (False, True, 0.5), (False, True, 0.0), (True, True, 1.0)]
     told = [(1, 0.5), (2, 0), (2, 0.5), (2, 1), (2, 0)]
@@ -873,24 +823,6 @@ def test_a_wrapper_that_changes_a_stacked_info_is_believed(wrap, told):
     assert [dict(one) for one in env.step(np.array([5, 5])).info] == told
 
 
-@pytest.mark.parametrize("seed", [0, np.int64(7)])
-def test_a_form_is_made_with_the_seed_of_its_first_reset(seed):
-    told = to_tf_agents(load("envoi:catch"))
-    told.seed(seed)
-    expected = [told.reset().observation for _ in range(3)]  # plain resets go on from the first
-    form = to_tf_agents(load("envoi:catch"))
-    assert to_tf_agents(form, seed=seed) is form
-    for made in (form, to_tf_agents(load("envoi:catch"), seed=seed)):
-        same([made.reset().observation for _ in range(3)], expected)
-    source = Seedable(MIDDLE)
-    assert to_tf_agents(source) is source
-    to_tf_agents(source, seed=seed).reset()
-    assert source.seeds == [seed]
-    for wrong in (-1, 0.5, "1"):
-        with pytest.raises(SpecError, match="seed"):
-            to_tf_agents(load("envoi:catch"), seed=wrong)
-
-
 @pytest.mark.parametrize(
     ("info", "told"),
     [
@@ -902,17 +834,6 @@ def test_a_form_is_made_with_the_seed_of_its_first_reset(seed):
 )
 def test_infos_of_third_party_batch_are_one_dict_per_lane(info, told):
     assert list(from_tf_agents(Rows(info)).reset().info) == told
-
-
-def test_a_third_party_batch_can_be_rewarded():
-    env = from_tf_agents(Rows())
-    env.reset()
-    env.step([0, 0, 0])
-    env.step([0, 0, 0])
-    env.rewarder = lambda state, action, next_state: next_state[:, 1] - state[:, 1] + 10.0
-    assert env.step([0, 0, 0], np.array([True, False, False])).reward.tolist() == [0, 11, 11]
-    assert to_tf_agents(env) is not env.source
-    assert to_tf_agents(from_tf_agents(env.source)) is env.source
 
 
 def test_a_batch_is_seeded_by_one_seed_or_one_a_lane():
