@@ -8,10 +8,9 @@ import gymnasium
 import numpy as np
 import pytest
 from absent import optional
+from forms import FORMS
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
-from pettingzoo.utils.wrappers import BaseParallelWrapper
 from small_models import Flock, Walk
-from test_recognition import Walkers
 
 import envoi
 from envoi import SpecError
@@ -128,30 +127,6 @@ def test_an_attribute_that_none_has_is_set_on_the_form_where_that_is_forced():
     assert form.unwrapped.g == 1.5
 
 
-@pytest.mark.parametrize("model", [Tuned, lambda: envoi.TimeLimit(Tuned(), 5)])
-def test_a_form_without_a_native_gymnasium_environment_has_the_attributes_of_the_model(model):
-    form = to_gymnasium(model())
-    form.core.unwrapped.elsewhere = True  # which no code of its class names
-    assert form.elsewhere is True
-    assert form.unwrapped is form
-    assert form.unwrapped.speed == 3.0
-    assert form.unwrapped.twice(2) == 12.0
-    assert gymnasium.Wrapper(form).get_wrapper_attr("names") == ["a", "b"]
-    assert {"speed", "names", "twice"} <= set(dir(form))
-    assert not hasattr(form, "nothing")
-
-
-def test_a_form_of_another_framework_has_the_attributes_of_its_source():
-    form = to_gymnasium(envoi.TimeLimit(load("dm_control:cartpole/swingup"), 5))
-    assert form.unwrapped is form
-    assert form.unwrapped.physics is form.core.unwrapped.physics
-    assert form.get_wrapper_attr("control_timestep")() == 0.01
-    form.reset(seed=0)
-    with form.physics.reset_context():
-        form.physics.named.data.qpos["slider"] = 0.5
-    assert form.physics.named.data.qpos["slider"] == 0.5
-
-
 def pickled(env):
     return pickle.loads(pickle.dumps(env))
 
@@ -161,17 +136,46 @@ def sent(env):
     return cloudpickle.loads(cloudpickle.dumps(env))
 
 
-@pytest.mark.parametrize("copied", [deepcopy, pickled, sent])
-@pytest.mark.parametrize("to", [to_gymnasium, to_dm_env, to_pettingzoo, RLlibEnv])
-def test_copies_and_pickles_of_a_form_have_the_attributes_of_their_own_core(to, copied):
-    form = to(envoi.TimeLimit(Tuned(), 5))
+OPEN = [name for name, row in FORMS.items() if row.kind != "lanes"]
+
+
+@pytest.mark.filterwarnings("ignore:.*precision narrowed")
+@pytest.mark.parametrize("copied", [lambda form: form, deepcopy, pickled, sent])
+@pytest.mark.parametrize("name", OPEN)
+def test_a_form_and_its_copies_have_the_attributes_of_the_model(name, copied):
+    model = envoi.TimeLimit(Tuned(), 5)
+    form = FORMS[name].make(envoi.as_multi(model) if FORMS[name].kind == "several" else model)
     form.names.append("c")
+    form.elsewhere = True  # which no code of its class names
     twin = copied(form)
     twin.speed = 1.0
-    assert (twin.names, twin.speed, twin.twice(1)) == (["a", "b", "c"], 1.0, 2.0)
-    assert (form.speed, form.twice(1)) == (3.0, 6.0)
-    assert type(twin) is type(form)
-    assert twin.core is not form.core
+    assert (twin.names, twin.speed, twin.twice(1), twin.max_episode_steps) == (["a", "b", "c"], 1.0, 2.0, 5)
+    assert twin.elsewhere is True
+    assert form.speed == (1.0 if twin is form else 3.0)
+    assert {"speed", "names", "twice"} <= set(dir(twin))
+    assert not hasattr(twin, "nothing")
+
+
+NATIVES = {
+    "gymnasium": (to_gymnasium, "dm_control:cartpole/swingup", "physics"),
+    "dm_env": (to_dm_env, "dm_control:cartpole/swingup", "task"),
+    "bsuite": (to_dm_env, "bsuite:catch/0", "bsuite_num_episodes"),
+    "tf_agents": (to_tf_agents, "dm_control:cartpole/swingup", "physics"),
+    "pettingzoo": (to_pettingzoo, "pettingzoo:classic/tictactoe_v3", "board"),
+    "pettingzoo_aec": (to_pettingzoo_aec, "pettingzoo:classic/tictactoe_v3", "board"),
+    "rllib": (lambda env: to_rllib(env)({}), PENDULUM, "g"),
+    "rllib several": (lambda env: to_rllib(env)({}), "pettingzoo:classic/tictactoe_v3", "board"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*precision narrowed")
+@pytest.mark.parametrize("name", NATIVES)
+def test_a_form_has_the_attributes_of_its_source(name):
+    to, source, attribute = NATIVES[name]
+    core = load(source)
+    form = to(envoi.MultiWrapper(core) if isinstance(core, envoi.MultiEnv) else envoi.TimeLimit(core, 9))
+    native = getattr(form.core.unwrapped, attribute)
+    assert getattr(form, attribute) is form.get_wrapper_attr(attribute) is native
 
 
 def test_a_form_takes_no_attribute_by_which_another_framework_is_recognised():
@@ -304,53 +308,6 @@ def test_a_vector_form_tells_its_mode_and_its_native_environment():
 
 
 # The other frameworks.
-
-
-def test_a_dm_env_form_has_the_physics_and_the_task():
-    native = load("dm_control:cartpole/swingup")
-    form = to_dm_env(envoi.TimeLimit(native, 5))
-    assert form.physics is native.unwrapped.physics
-    assert form.task is native.unwrapped.task
-    assert form.control_timestep() == 0.01
-    assert to_dm_env(envoi.TimeLimit(Tuned(), 5)).speed == 3.0
-    assert to_dm_env(envoi.TimeLimit(load("bsuite:catch/0"), 5)).bsuite_num_episodes == 10_000
-
-
-@pytest.mark.parametrize("to", [to_pettingzoo, to_pettingzoo_aec])
-def test_a_pettingzoo_form_has_the_attributes_of_the_raw_environment(to):
-    core = load("pettingzoo:classic/tictactoe_v3")
-    form = to(envoi.MultiWrapper(core), validate=True)
-    assert form.board is core.unwrapped.board
-    assert form.unwrapped.board is core.unwrapped.board
-    if to is to_pettingzoo:
-        assert BaseParallelWrapper(form).board is core.unwrapped.board
-
-
-def test_forms_of_rllib_have_the_attributes_of_what_they_step():
-    one = to_rllib(lambda: envoi.TimeLimit(load(PENDULUM), 9))({})
-    assert one.unwrapped is one  # of which RLlib reads the spaces
-    assert one.unwrapped.g == one.get_wrapper_attr("g") == 10.0
-    one.unwrapped.g = 2.0
-    assert one.core.unwrapped.g == 2.0
-    loop = SyncVectorEnv([lambda: gymnasium.Wrapper(one)])
-    assert loop.envs[0].unwrapped.g == loop.get_attr("g")[0] == 2.0
-    native = Walkers()
-    native.pace = 4
-    several = to_rllib(envoi.MultiWrapper(from_rllib(native)))({})
-    assert several.unwrapped is several
-    assert several.unwrapped.pace == several.get_wrapper_attr("pace") == 4
-    several.set_wrapper_attr("pace", 5)
-    assert several.core.unwrapped.pace == 5
-    assert several.unwrapped.observation_spaces.keys() == native.observation_spaces.keys()
-
-
-@pytest.mark.filterwarnings("ignore:.*precision narrowed")
-def test_a_form_of_tf_agents_has_the_attributes_of_what_it_steps():
-    form = to_tf_agents(envoi.TimeLimit(Tuned(), 5))
-    assert (form.speed, form.max_episode_steps) == (3.0, 5)
-    form = to_tf_agents(envoi.TimeLimit(load("dm_control:cartpole/swingup"), 5))
-    assert form.physics is form.core.unwrapped.physics
-    assert form.unwrapped is form.core.unwrapped
 
 
 @pytest.mark.parametrize("to", [to_pettingzoo, to_pettingzoo_aec])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scripted import Ends, Line, Scripted
 from traces import exact
 
-from envoi import Array, EpisodeError, SnapshotUnsupported, SpecError
+from envoi import Array, EpisodeError, SpecError
 from envoi.adapters import from_dm_env, load, to_dm_env
 from envoi.adapters.dm_env import FromDmEnv, UnseededWarning
 
@@ -337,19 +337,6 @@ def test_the_last_observation_is_kept_and_is_the_state_of_a_source_that_has_no_o
 
 
 # Snapshots.
-
-
-def test_a_snapshot_that_is_impossible_or_of_another_kind_of_source_says_so():
-    source = Playing((MID, 0.0, 1.0))
-    env, other = from_dm_env(source), from_dm_env(Wrapping(Playing()))
-    env.reset()
-    other.reset()
-    with pytest.raises(SnapshotUnsupported, match="Wrapping"):
-        env.restore(other.snapshot())
-    source.generator = (i for i in range(3))
-    with pytest.raises(SnapshotUnsupported, match="cannot be copied"):
-        env.snapshot()
-    env.step(0)
 
 
 # Rewards.

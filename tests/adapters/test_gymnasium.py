@@ -6,14 +6,13 @@ import gymnasium
 import numpy as np
 import pytest
 from depth import examples
-from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted import TAXI, Line, Returning, Scripted, Source
+from scripted import TAXI, Line, Scripted, Source
 from traces import exact
 
 import envoi
-from envoi import Array, EpisodeError, SnapshotUnsupported, SpecError
+from envoi import EpisodeError, SnapshotUnsupported
 from envoi.adapters import from_env, from_gymnasium, load, losses, to_gymnasium
 
 REAL = ["CartPole-v1", TAXI, "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "MountainCar-v0"]
@@ -79,13 +78,6 @@ def test_an_imported_step_is_the_sources_with_its_discount_read_from_info(script
                 break
 
 
-def test_a_default_discount_is_not_mentioned_in_gymnasiums_info_and_any_other_is():
-    for ended, discount, said in ((0, 1.0, {}), (1, 0.0, {}), (0, 0.0, {"discount": 0.0}), (1, 1.0, {"discount": 1.0})):
-        form = to_gymnasium(Scripted(Line(terminated=bool(ended), discount=discount)))
-        form.reset(seed=0)
-        assert form.step(5)[4] == said
-
-
 def test_a_third_party_discount_that_is_not_a_number_stays_in_info():
     env = from_gymnasium(Source(Line(info={"discount": "20 % off"})))
     env.reset()
@@ -131,18 +123,6 @@ def test_nobodys_dicts_are_written_into():
 # Seeds.
 
 
-def test_sampled_actions_follow_the_seed_and_never_change_the_dynamics():
-    def lived(look):
-        env = from_gymnasium(Source(Line(), Line(), Line()))
-        env.reset(seed=4)
-        drawn = [env.sample_action() for _ in range(20)] if look else []
-        return [env.step(5).observation for _ in range(3)], drawn
-
-    exactly(lived(True)[0], lived(False)[0])
-    assert lived(True)[1] == lived(True)[1]
-    assert set(lived(True)[1]) == {5, 6, 7}
-
-
 def test_the_generator_can_be_read_and_set_through_every_form():
     for make in (lambda: to_gymnasium(Scripted(Line())), lambda: Passing(to_gymnasium(Scripted(Line()))), Source):
         form = make()
@@ -182,31 +162,6 @@ def test_state_and_observation_before_the_reset_are_errors():
     for look in ("state", "observation"):
         with pytest.raises(EpisodeError, match="reset"):
             getattr(env, look)
-
-
-def test_validation_names_the_leaf_the_step_and_the_episode():
-    class Wrong(Scripted):
-        observation_spec = {"cart": Array((2,), "float64", 0, 1)}
-
-        def observe(self, state, rng):
-            return {"cart": np.array([0.0, state[0] / 2])}
-
-    form = to_gymnasium(Wrong(Line(), Line(), Line()), validate=True)
-    form.reset()
-    form.reset()
-    form.step(5)
-    form.step(5)
-    with pytest.raises(SpecError, match=r"observation\['cart'\]\[1\].*step 3 of episode 2"):
-        form.step(5)
-    form.reset()
-    with pytest.raises(SpecError, match=r"action: expected 5 … 7, got 0.*step 1 of episode 3"):
-        form.step(0)
-    space = spaces.Box(0, 1, (2,))
-    checked = to_gymnasium(Returning(space, lambda env: np.full(2, env.at, np.float32)), validate=True)
-    checked.reset()
-    checked.step(0)
-    with pytest.raises(SpecError, match=r"observation\[0\].*step 2 of episode 1"):
-        checked.step(0)
 
 
 # Copies.

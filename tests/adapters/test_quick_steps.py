@@ -2,7 +2,6 @@
 
 import copy
 import gc
-import pickle
 import weakref
 
 import dm_env
@@ -16,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from traces import exact
 
-from envoi import Change, EpisodeError, FunctionReward, Lifted, Step, explain
+from envoi import Change, EpisodeError, FunctionReward, Lifted, explain
 from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
 from envoi.adapters.shared.introspection import layers
@@ -301,23 +300,6 @@ def test_nothing_keeps_a_form_and_its_source_alive_once_it_is_let_go(kind):
         assert [one() for one in alive] == [None, None, None]
     finally:
         gc.enable()
-
-
-@pytest.mark.parametrize("kind", FORMS)
-@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda form: pickle.loads(pickle.dumps(form))])
-def test_a_copy_in_mid_episode_continues_separately_by_the_fast_step(kind, how):
-    form = FORMS[kind]()
-    form.reset()
-    form.step(1)
-    copied = how(form)
-    assert copied.step.__code__ is form.step.__code__
-    assert exact(copied.step(2)) == exact(form.step(2))
-    assert copied.core is not form.core
-    for _ in range(3):
-        copied.step(0)
-    assert (form.core.source.at, copied.core.source.at) == (2, 5)
-    if kind == "dm_env":
-        assert exact(copied.last) == exact(Step(np.full(4, 5, np.float32), 1.0, False, False, 1.0, {}))
 
 
 def test_a_snapshot_of_who_wraps_our_form_holds_where_the_episode_was():

@@ -8,7 +8,6 @@ import nested
 import numpy as np
 import pytest
 from scripted import Ends, Shaped
-from traces import exact
 
 import envoi
 from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, SpecError
@@ -162,19 +161,6 @@ def test_a_repeated_seed_continues_in_training_and_replays_in_evaluation():
 
 def begun_of(seed):
     return starts(to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1)), [seed])[0]
-
-
-def test_a_snapshot_around_a_form_holds_its_seeds_and_its_last_step():
-    form = to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1))
-    core = from_rllib(gymnasium.wrappers.TimeLimit(form, 9))
-    core.reset(seed=3)
-    core.step(0)
-    snapshot, last = core.snapshot(), exact(form.last)
-    begun = starts(form, [3, 4])
-    for _ in range(2):
-        core.restore(snapshot)
-        assert exact(form.last) == last
-        assert starts(form, [3, 4]) == begun
 
 
 # A real env runner.

@@ -679,16 +679,6 @@ def test_a_mask_beside_the_observations_is_in_the_infos_too():
     assert act(env).infos[B][MASK].tolist() == [1, 0, 1]
 
 
-def test_a_source_is_rendered_described_and_has_its_generator():
-    env = told(ON)
-    generator = np.random.default_rng(5)
-    env.rng = generator
-    assert env.source.np_random is generator
-    act(env)
-    assert env.render() == "at 1"
-    assert env.metadata == Told.metadata
-
-
 def test_snapshots_of_a_form_of_envoi_contain_ends_that_are_held_back():
     env = FromRLlibMulti(RLlibMultiEnv(ScriptedGame(*HAND_OVERS)))
     env.reset(seed=1)

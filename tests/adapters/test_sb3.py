@@ -164,20 +164,6 @@ class WindyLanes(Sums):
 WINDS = [{"wind": 0.5}, {}, {"wind": 0.5}]
 
 
-def test_options_that_differ_reset_each_lane_once():
-    venv, same = lanes(Rich), dummy(Rich)
-    for one in (venv, same):
-        one.seed(4)
-        one.reset()
-    for seed in (None, 5, None):
-        seen = []
-        for one in (venv, same):
-            one.seed(seed) if seed is not None else None
-            one.set_options(WINDS)
-            seen.append([one.reset(), one.step(np.zeros((N, 3), int))[0], one.reset()])
-        assert exact(seen[0]) == exact(seen[1])
-
-
 def test_options_that_differ_leave_lanes_of_one_model_their_own_random_numbers():
     venv = to_sb3(envoi.batch(WindyLanes(), N))
     for _ in range(2):  # before the first reset, and after it

@@ -423,16 +423,6 @@ def test_a_foreign_spec_is_read_as_the_table_says(told, spec):
     assert envoi.spec_equal(from_spec(told), spec)
 
 
-def test_a_foreign_bounded_integer_is_a_choice_as_an_action_only():
-    env = from_tf_agents(Counting(MIDDLE))
-    assert env.action_spec == Discrete(3, 5, "int64", "choice")
-    assert env.observation_spec == Array((2,), "float64", name="seen")
-    assert from_spec(BoundedArraySpec((), np.int64), action=True) == Array((), "int64", -(2**63), 2**63 - 1)
-    assert from_spec(BoundedArraySpec((2,), np.int64, 0, 1), action=True) == Array((2,), "int64", 0, 1)
-    quantity = Array((), "int64", 0, 3)
-    assert from_spec(to_spec(quantity), action=True) == quantity
-
-
 @pytest.mark.parametrize(
     ("name", "told"),
     [("a b", "a_b"), ("_x", "._x"), ("ü", "._"), ("reward:0", "reward_0"), ("a/b-c.d", "a/b-c.d"), ("", "")],
