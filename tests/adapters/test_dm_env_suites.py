@@ -6,15 +6,12 @@ import pickle
 
 import numpy as np
 import pytest
-from absl.testing import absltest
-from dm_env import test_utils
 from dm_sources import Wrapping
-from scripted import Line, Scripted
 from traces import exact
 
 import envoi
 from envoi import MissingBackend, SpecError, UnknownName
-from envoi.adapters import from_env, load, to_dm_env
+from envoi.adapters import from_env, load
 from envoi.adapters.dm_env.names import load as load_source
 
 REAL = ["dm_control:cartpole/swingup", "dm_control:point_mass/easy", "bsuite:catch/0", "bsuite:catch_noise/3"]
@@ -177,13 +174,3 @@ def test_a_suite_that_is_not_installed_says_what_to_install(monkeypatch, scheme,
 
 
 # dm_env's own conformance suite, of which `test_ecosystem.py` has more.
-
-
-class SeveralRewardsTest(test_utils.EnvironmentTestMixin, absltest.TestCase):
-    def make_object_under_test(self):
-        class Several(Scripted):
-            reward_spec = {"a": envoi.Array((2,), "float32"), "b": envoi.Array((), "int8")}
-
-        line = Line({"a": np.zeros(2, np.float32), "b": 1}, discount=[np.ones(2, np.float32)])
-        spec = [envoi.Array((2,), "float32", 0, 1)]
-        return to_dm_env(Several(line, line._replace(terminated=True), discount_spec=spec))

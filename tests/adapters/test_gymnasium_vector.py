@@ -877,13 +877,6 @@ def made(name):
     return gymnasium.make(name, max_episode_steps=9)
 
 
-def test_a_number_that_gymnasiums_own_loop_cuts_off_is_whole():
-    # FrozenLake's probability is the integer 1 at a reset and 1/3 in a step; the first lane decides for all there.
-    form = ToGymnasiumVector(from_gymnasium_vector(SyncVectorEnv([lambda: made("FrozenLake-v1")] * 3)))
-    found = {(isinstance(p, int), round(float(p), 9)) for said in acted(form, 3)[1:] for p in said[4]["prob"]}
-    assert found == {(True, 1.0), (False, round(1 / 3, 9))}
-
-
 @pytest.mark.parametrize("n", [1, 3])
 def test_a_native_vector_environment_lives_as_it_does_alone(n):
     def source():

@@ -11,7 +11,6 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from scripted import Ends, Line, Scripted
 from small_models import Sums
 from stable_baselines3 import PPO
-from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import (
     DummyVecEnv,
@@ -287,19 +286,6 @@ def test_attributes_of_foreign_lanes(kind):
         venv.close()
 
 
-def test_pictures_are_of_each_lane():
-    venv = lanes(Rich, 2)
-    venv.reset()
-    venv.step(np.zeros((2, 3), int))
-    assert venv.render_mode == "rgb_array"
-    assert venv.metadata["render_fps"] == 7
-    assert exact(venv.get_images()) == exact([np.full((4, 5, 3), 1, np.uint8)] * 2)
-    assert venv.render().shape == (8, 5, 3)
-    assert len(venv.env_method("render", indices=[1])) == 1
-    with pytest.warns(UserWarning, match="expected the render_mode 'rgb_array', got None"):
-        assert lanes(Ends, 2).get_images() == [None, None]
-
-
 # Anything goes there, and comes back the same object.
 
 
@@ -486,23 +472,3 @@ def test_ppo_learns_the_same_weights_as_on_a_dummy_vec_env():
     assert logged == pytest.approx(values, nan_ok=True)
     assert len(episodes) > 20
     assert [(one["r"], one["l"]) for one in episodes] == [(one["r"], one["l"]) for one in told]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: envoi.batch(load("envoi:cartpole"), 4),
-        lambda: SyncVectorEnv([gym_cartpole] * 2),
-        lambda: envoi.batch(from_env(gym_cartpole()), 2),
-        lambda: load("envoi:rps"),
-    ],
-    ids=["batch model", "gymnasium vector", "loop", "agents"],
-)
-def test_ppo_trains_on_what_stable_baselines3_refuses_itself(make):
-    venv = to_sb3(make())
-    weights, _, _ = learned(venv, 32)
-    assert all(np.isfinite(np.frombuffer(value, np.float32)).all() for value in weights.values())
-    model = PPO("MlpPolicy", venv, n_steps=16, batch_size=16, device="cpu")
-    if not isinstance(venv.core, envoi.AgentLanes):
-        rewards, _ = evaluate_policy(model, venv, n_eval_episodes=3)
-        assert np.isfinite(rewards)

@@ -726,19 +726,6 @@ def test_the_info_of_a_batch_is_one_nest_of_arrays_stacked_over_its_lanes():
     assert form.get_info()["last_action"].tolist() == [5, 6]
 
 
-def test_contexts_given_by_their_values_are_stacked_where_all_lanes_have_one_and_refused_where_some_have():
-    sets = {"light": {"m": 0.5}, "heavy": {"m": 2.0}}
-    core = envoi.Contextual(envoi.batch(load("envoi:pendulum"), 2), sets)
-    form = to_tf_agents(core)
-    core.set({"m": 3.0})
-    form.reset()
-    assert form.get_info()["context"]["m"].tolist() == [3.0, 3.0]
-    core.set([{"m": 3.0}, "light"])
-    form.reset()
-    with pytest.raises(SpecError, match=r"info\['context'\]: .* a value in lanes \[0\], none in lanes \[1\]"):
-        form.get_info()
-
-
 @pytest.mark.parametrize(
     ("infos", "message"),
     [

@@ -1,5 +1,7 @@
 """TF-Agents' wrappers around their environments, and ours around the same: equal trajectories for equal actions."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from tf_agents.environments import random_py_environment, test_envs, wrappers
@@ -12,6 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.Narr
 
 SEEN = {"z": BoundedArraySpec((2,), np.float32, -1, 1), "a": ArraySpec((3, 1), np.int32)}
 ROW = BoundedArraySpec((4,), np.float32, -1, 1)  # a filter of theirs knows one bound for all elements only
+TABLE = BoundedArraySpec((5, 2), np.float32, -1, 1)
 INTEGER = BoundedArraySpec((), np.int32, -1, 1)
 HOT = BoundedArraySpec((1,), np.int32, 1, 3)
 BOX = BoundedArraySpec((2,), np.float32, -10, [10, 20])
@@ -19,7 +22,8 @@ BOX = BoundedArraySpec((2,), np.float32, -10, [10, 20])
 
 def paid_by_action(step_type, action, observation):
     """A reward that shows the action that the environment received."""
-    return np.float32(np.sum(np.asarray(action, np.float64) * [1, 7][: np.size(action)]))
+    numbers = np.concatenate([np.ravel(leaf) for _, leaf in sorted(envoi.tree.leaves(action))])
+    return np.float32(numbers @ 7.0 ** np.arange(len(numbers)))
 
 
 def random(action, seen=SEEN, **arguments):
@@ -93,6 +97,18 @@ PAIRS = {
     "ActionDiscretize, one": pair(lambda: random(ONE), wrappers.ActionDiscretizeWrapper, discretize, integers(0, 4), 5),
     "ActionClip": pair(lambda: random(BOX), wrappers.ActionClipWrapper, envoi.ActionClip, floats(-30, 30, 2)),
     "ActionOffset": pair(lambda: random(INTEGER), wrappers.ActionOffsetWrapper, envoi.ActionOffset, integers(0, 2)),
+    "FlattenObservation": pair(
+        lambda: random(INTEGER, {"z": ROW, "a": TABLE, "m": ROW}),
+        wrappers.FlattenObservationsWrapper,
+        partial(envoi.FlattenObservation, order="sorted"),
+        integers(-1, 1),
+    ),
+    "FlattenAction": pair(
+        lambda: random({"z": BOX, "a": ONE}),
+        wrappers.FlattenActionWrapper,
+        partial(envoi.FlattenAction, order="sorted"),
+        floats(-10, 10, 3),
+    ),
     "GoalReplay": pair(
         lambda: random(INTEGER),
         lambda env: TheirGoal(env, handle_auto_reset=True),  # or the goal of the first episode remains
@@ -121,13 +137,9 @@ PAIRS = {
 def same_observation(one, other):
     if isinstance(one, dict):
         assert set(one) == set(other)
-        for key in one:
-            same_observation(one[key], other[key])
-        return
-    if isinstance(one, tuple):
-        assert len(one) == len(other)
-        for mine, yours in zip(one, other, strict=True):
-            same_observation(mine, yours)
+    for key in one if isinstance(one, dict) else range(len(one)) if isinstance(one, tuple) else ():
+        same_observation(one[key], other[key])
+    if isinstance(one, (dict, tuple)):
         return
     np.testing.assert_array_equal(one, other)
     assert np.asarray(one).dtype == np.asarray(other).dtype
