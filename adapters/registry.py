@@ -74,6 +74,8 @@ class Framework:
         return importlib.import_module(f"envoi.adapters.{self.name}")
 
 
+_POOLS = {"takes_lanes": True, "only_lanes": True, "is_target": False}
+
 FRAMEWORKS = {
     framework.name: framework
     for framework in (
@@ -85,16 +87,7 @@ FRAMEWORKS = {
         Framework("pettingzoo_aec", "pettingzoo", "pettingzoo"),
         Framework("rllib", "ray", "rllib", extends=("gymnasium", "gymnasium_vector"), takes_lanes=True),
         Framework("sb3", "stable_baselines3", "sb3", takes_lanes=True, only_lanes=True, resets_at_end=True),
-        Framework(
-            "envpool",
-            "envpool",
-            "envpool",
-            ("envpool",),
-            extends=("gymnasium", "gymnasium_vector", "dm_env"),
-            takes_lanes=True,
-            only_lanes=True,
-            is_target=False,
-        ),
+        Framework("envpool", "envpool", "envpool", ("envpool",), ("gymnasium", "gymnasium_vector", "dm_env"), **_POOLS),
         # Recognised by its methods, so no package of its own has to be importable.
         Framework("gridverse", "envoi", is_target=False),
     )

@@ -52,22 +52,8 @@ from .names import load, names
 from .source import FromDmEnv
 from .specs import NAME, Strings, from_spec, to_spec
 
-__all__ = [
-    "FORM",
-    "IMPORTER",
-    "FromDmEnv",
-    "Strings",
-    "ToDmEnv",
-    "UnseededWarning",
-    "from_dm_env",
-    "from_spec",
-    "load",
-    "losses",
-    "names",
-    "recognises",
-    "to_dm_env",
-    "to_spec",
-]
+__all__ = ["FORM", "IMPORTER", "FromDmEnv", "Strings", "ToDmEnv", "UnseededWarning", "from_dm_env", "from_spec"]
+__all__ += ["load", "losses", "names", "recognises", "to_dm_env", "to_spec"]
 
 FORM, IMPORTER = ToDmEnv, FromDmEnv
 """The form and the importer of an environment of one agent and one lane."""

@@ -44,20 +44,8 @@ from .names import load, names
 from .source import FromGymnasium, bare
 from .specs import NAME, from_space, to_space
 
-__all__ = [
-    "FORM",
-    "IMPORTER",
-    "FromGymnasium",
-    "ToGymnasium",
-    "from_gymnasium",
-    "from_space",
-    "load",
-    "losses",
-    "names",
-    "recognises",
-    "to_gymnasium",
-    "to_space",
-]
+__all__ = ["FORM", "IMPORTER", "FromGymnasium", "ToGymnasium", "from_gymnasium", "from_space", "load", "losses"]
+__all__ += ["names", "recognises", "to_gymnasium", "to_space"]
 
 FORM, IMPORTER = ToGymnasium, FromGymnasium
 """The form and the importer of an environment of one agent and one lane."""

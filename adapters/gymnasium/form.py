@@ -103,15 +103,6 @@ class ToGymnasium(DescribedForm, OpenForm, gymnasium.Env[Any, Any]):
         return native.unwrapped if is_of(native, NAME) else self
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
-        """Starts a new episode; see `gymnasium.Env.reset`.
-
-        Args:
-            seed: The seed of all random streams, an integer of at least 0; None to continue them.
-            options: The options for the core.
-
-        Returns:
-            The observation and the info.
-        """
         observation, info = self._env.reset(seed=seed, options=options)
         if seed is not None:
             self._np_random_seed = seed

@@ -51,18 +51,8 @@ from .form import ToGymnasiumVector, check_restarts, mode_named
 from .source import FromGymnasiumVector, FromSyncVector, loops_only, mode_of
 from .specs import NAME
 
-__all__ = [
-    "FORM",
-    "IMPORTER",
-    "AutoresetMode",
-    "FromGymnasiumVector",
-    "FromSyncVector",
-    "ToGymnasiumVector",
-    "from_gymnasium_vector",
-    "losses",
-    "recognises",
-    "to_gymnasium_vector",
-]
+__all__ = ["FORM", "IMPORTER", "AutoresetMode", "FromGymnasiumVector", "FromSyncVector", "ToGymnasiumVector"]
+__all__ += ["from_gymnasium_vector", "losses", "recognises", "to_gymnasium_vector"]
 
 FORM, IMPORTER = ToGymnasiumVector, FromGymnasiumVector
 """The form and the importer of a batch."""

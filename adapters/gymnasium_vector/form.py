@@ -34,6 +34,9 @@ NEEDS = {AutoresetMode.NEXT_STEP: "step", AutoresetMode.SAME_STEP: "reset", Auto
 class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
     """A core batch as a gymnasium vector environment.
 
+    `call` and `set_attr` find methods and attributes of wrappers, models and sources, see `LaneAttributes`; what all
+    lanes share is called once, and takes one value.
+
     Args:
         core: A batch.
         autoreset_mode: The auto-reset mode.
@@ -95,15 +98,6 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, dict[Any, Any]]:
-        """Starts a new episode in all lanes, or in those of `options["reset_mask"]`.
-
-        Args:
-            seed: One seed for all lanes, one (or None) per lane, or None.
-            options: The options for each lane, besides `"reset_mask"`, of shape (n,), bool; never changed.
-
-        Returns:
-            The observations of all lanes, with leaves of shape (n, …), and the infos.
-        """
         mask = None
         if options is not None and "reset_mask" in options:
             mask = as_mask(options["reset_mask"], self.num_envs, "options['reset_mask']")
@@ -220,16 +214,9 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         """Calls a method of each lane, or reads an attribute of each; see `gymnasium.vector.SyncVectorEnv.call`.
 
         Args:
-            name: The method or attribute: of a wrapper, a model, or the source. If all lanes share one model, it is
-                called once.
+            name: The method or attribute.
             *args: Arguments for the method.
             **kwargs: Arguments for the method.
-
-        Returns:
-            A tuple of n results.
-
-        Raises:
-            AttributeError: There is no such attribute.
         """
         n = self.num_envs
         if name == "render":
@@ -239,20 +226,14 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         return tuple(self._attributes.call(name, range(n), *args, **kwargs))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Reads an attribute of each lane; see `call`."""
         return self.call(name)
 
     def set_attr(self, name: str, values: Any) -> None:
         """Sets an attribute in each lane; see `gymnasium.vector.SyncVectorEnv.set_attr`.
 
         Args:
-            name: The attribute: of a wrapper, a model, or the source.
+            name: The attribute.
             values: A list or tuple of one value per lane, or one value for all.
-
-        Raises:
-            ValueError: The number of values is not that of lanes.
-            SpecError: The values differ, and all lanes share the object that has the attribute.
-            AttributeError: There is no such attribute, and no lane to set it on.
         """
         each = list(values) if isinstance(values, (list, tuple)) else [values] * self.num_envs
         if len(each) != self.num_envs:

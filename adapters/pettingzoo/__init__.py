@@ -42,28 +42,15 @@ from envoi import Env, MultiEnv
 
 from ..conversion import exported, imported
 from ..gymnasium.specs import from_space, to_space
-from ..registry import framework, from_env
+from ..registry import from_env
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
-from .form import NAME, ToPettingZoo, losses
+from .form import AEC, NAME, ToPettingZoo, ToPettingZooAEC, losses
 from .names import load, names
-from .source import FromPettingZoo
+from .source import FromPettingZoo, FromPettingZooAEC
 
-__all__ = [
-    "FORM",
-    "IMPORTER",
-    "FromPettingZoo",
-    "Loss",
-    "ToPettingZoo",
-    "from_pettingzoo",
-    "from_space",
-    "load",
-    "losses",
-    "names",
-    "recognises",
-    "to_pettingzoo",
-    "to_space",
-]
+__all__ = ["FORM", "IMPORTER", "FromPettingZoo", "Loss", "ToPettingZoo", "from_pettingzoo", "from_space", "load"]
+__all__ += ["losses", "names", "recognises", "to_pettingzoo", "to_space"]
 
 FORM, IMPORTER = ToPettingZoo, FromPettingZoo
 """The form and the importer of an environment of several agents."""
@@ -117,5 +104,5 @@ def from_pettingzoo(env: Any, *, copy: Copy = "auto") -> Env | MultiEnv:
     inner = env.env if isinstance(env, OrderEnforcingWrapper) else env
     if isinstance(inner, parallel_to_aec_wrapper):
         return from_pettingzoo(inner.env, copy=copy)
-    aec = framework("pettingzoo_aec").load()  # not imported above, because it imports this package
-    return aec.from_pettingzoo_aec(env, copy=copy, simultaneous=bool(env.metadata.get("is_parallelizable")))
+    at_once = bool(env.metadata.get("is_parallelizable"))
+    return imported(env, AEC, ToPettingZooAEC, lambda source: FromPettingZooAEC(source, copy, at_once))

@@ -1,4 +1,4 @@
-"""Exports core environments to PettingZoo's Parallel API, with the base of the forms of both APIs."""
+"""Exports core environments to both APIs of PettingZoo; the tables are in the packages of the two."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from pettingzoo import ParallelEnv
+from pettingzoo import AECEnv, ParallelEnv
 
-from envoi import Env, LossyConversion, MultiEnv
+from envoi import Discrete, Env, EpisodeError, LossyConversion, MultiEnv, validate
+from envoi.protocol.env import ENDED, NOT_RESET
 from envoi.protocol.fast_steps import fast_multi_step
-from envoi.protocol.multi_env import COMMON
+from envoi.protocol.multi_env import COMMON, MASK
 from envoi.spec import SpecTree
 
 from ..conversion import losses_for, losses_in
@@ -21,7 +22,7 @@ from ..shared.discounts import with_discounts
 from ..shared.exported import MultiForm
 from ..shared.loss import Loss
 
-NAME = "pettingzoo"
+NAME, AEC = "pettingzoo", "pettingzoo_aec"
 
 ACTIVE, ACTIVES = "active_agent", "active_agents"
 """The info keys of the agents that act next while others wait: one agent (PettingZoo's own key), or several."""
@@ -88,11 +89,9 @@ class Form(MultiForm):
         return list(self.multi.possible_agents)
 
     def observation_space(self, agent: Any) -> spaces.Space[Any]:
-        """Returns the space of an agent's observations; the same object each time."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: Any) -> spaces.Space[Any]:
-        """Returns the space of an agent's actions; the same object each time."""
         return self.action_spaces[agent]
 
     @property
@@ -125,7 +124,7 @@ def agents_infos(infos: dict[Any, Any]) -> dict[Any, Any]:
 
 
 class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
-    """A core environment as a PettingZoo Parallel one.
+    """A core environment as a PettingZoo Parallel one, whose `step` ignores the actions of waiting agents.
 
     Args:
         core: The core environment, of one agent or of several.
@@ -144,29 +143,12 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """Starts a new episode; see `pettingzoo.ParallelEnv.reset`.
-
-        Args:
-            seed: The seed of all random streams, an integer of at least 0; None to continue them.
-            options: The options for the core.
-
-        Returns:
-            The observations and the infos, by agent.
-        """
         observations, infos = self._env.reset(seed=seed, options=options)
         agents, turn = self.multi.agents, self.multi.turn
         infos = agents_infos(infos)
         return self._all(observations, agents), infos if turn is None else self._with_turn(infos, turn)
 
     def step(self, actions: Mapping[Any, Any]) -> tuple[dict[Any, Any], ...]:
-        """Acts once; see `pettingzoo.ParallelEnv.step`.
-
-        Args:
-            actions: The actions, by agent. Those of waiting agents are ignored, and may be left out.
-
-        Raises:
-            EpisodeError: The step is before the first reset or after the end, or an agent is missing or not in play.
-        """
         if not self._at_once and (turn := self.multi.turn) is not None:
             waiting = set(self.multi.agents).difference(turn)
             actions = {agent: action for agent, action in actions.items() if agent not in waiting}
@@ -195,3 +177,133 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
         entry = {ACTIVE: turn[0]} if len(turn) == 1 else {ACTIVES: turn}
         playing = self.multi.agents
         return {agent: {**info, **entry} if agent in playing else info for agent, info in infos.items()}
+
+
+# The AEC API.
+
+
+def refused_rewards(multi: MultiEnv) -> list[LossyConversion]:
+    """Returns an error for each agent whose rewards AEC cannot sum: those that are not one array."""
+    hint = "AEC rewards are summed; make it one array"
+    return [
+        LossyConversion(f"reward[{agent!r}]", "type", repr(spec), NAME, hint)
+        for agent, spec in multi.reward_spec.items()
+        if isinstance(spec, (dict, list, tuple))
+    ]
+
+
+class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
+    """A core environment as a PettingZoo AEC one.
+
+    Args:
+        core: The core environment, of one agent or of several.
+        validate: If True, every value is checked against its spec.
+
+    Attributes:
+        core: The core environment.
+        multi: The core environment as one of several agents.
+        agents: The agents in play, and those that have ended but not had their last turn. This and the following
+            attributes exist from the first reset on. PettingZoo's own code changes this list.
+        agent_selection: The agent whose turn it is.
+        rewards: The rewards of the last step, by agent.
+        terminations: The flags, by agent.
+        truncations: The flags, by agent.
+        infos: The infos, by agent.
+    """
+
+    _framework = AEC
+    _memory = (
+        *("agents", "agent_selection", "rewards", "terminations", "truncations", "infos", "_cumulative_rewards"),
+        *("_skip_agent_selection", "_observations", "_acting", "_actions", "_has_masks"),
+    )
+
+    def _describe(self) -> None:
+        for error in refused_rewards(self.multi):
+            raise error
+        super()._describe()
+        self.metadata["is_parallelizable"] = bool(acts_at_once(self.multi))  # as far as that is known
+
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        self._observations, infos = self._env.reset(seed=seed, options=options)
+        multi = self.multi
+        self.agents = agents = list(multi.agents)
+        self.rewards = dict.fromkeys(agents, 0)
+        self._cumulative_rewards = dict.fromkeys(agents, 0)
+        self.terminations, self.truncations = dict.fromkeys(agents, False), dict.fromkeys(agents, False)
+        self._acting, self._actions = multi.acting, {}
+        self.infos = self._with_masks(agents_infos(infos))
+        self.agent_selection = self._acting[0]
+        self._skip_agent_selection = None
+        self.metadata["is_parallelizable"] = multi.turn is None
+
+    def step(self, action: Any) -> None:
+        if not getattr(self, "agents", None):
+            raise EpisodeError(f"step: {ENDED if hasattr(self, 'agents') else NOT_RESET}")
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        if agent in self._decoders:
+            action = self._decoders[agent](action)
+        if self._env is not self.multi:  # values are checked: at once, and not when the last agent has acted
+            validate(self.multi.action_spec[agent], action, f"action[{agent!r}]")
+        actions, acting = self._actions, self._acting
+        actions[agent] = action
+        if len(actions) == len(acting):
+            self._step_core(actions)
+            return
+        self.agent_selection = acting[len(actions)]
+        self._cumulative_rewards[agent] = 0
+        self.rewards = dict.fromkeys(self.rewards, 0)
+
+    def _step_core(self, actions: dict[Any, Any]) -> None:
+        """Steps the core with the actions that have been collected."""
+        try:
+            observations, rewards, terminated, truncated, discounts, infos = self._step(actions)
+        except BaseException:
+            self._actions = {**actions}  # a copy; if the core refused an action, it can be replaced
+            raise
+        new: dict[str, Any] = {"_actions": {}, "_observations": observations}
+        # In a quiet step the agents and their flags stay the same.
+        if terminated is not None:
+            new |= {"agents": [*rewards], "terminations": terminated, "truncations": truncated}
+            infos = with_discounts(infos, discounts, terminated)
+        if COMMON in infos:
+            infos = agents_infos(infos)
+        collected, cumulative = self._cumulative_rewards, {**rewards}
+        if len(actions) < len(collected):
+            for waiting, before in collected.items():
+                if waiting not in actions:
+                    cumulative[waiting] = before + rewards[waiting]
+        self._acting = acting = self.multi.acting
+        if acting:
+            new["agent_selection"] = acting[0]
+        if len(acting) < len(infos):
+            infos = self._with_masks(infos)
+        # At once, because a form sets one attribute slowly, see `OpenForm`.
+        vars(self).update(new, _cumulative_rewards=cumulative, rewards=rewards, infos=infos)
+        if terminated is not None and (True in terminated.values() or True in truncated.values()):
+            # Copies, because PettingZoo's code removes ended agents from them.
+            self.rewards, self.infos = {**rewards}, {**infos}
+            self.terminations, self.truncations = {**terminated}, {**truncated}
+            self._deads_step_first()
+
+    def _with_masks(self, infos: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Returns infos in which every agent has a mask if any agent has, as PettingZoo's wrappers expect.
+
+        The mask of an agent that does not act is all zeros.
+        """
+        if self._acting:
+            self._has_masks = MASK in infos[self._acting[0]]
+        specs = self.multi.action_spec if self._has_masks else {}
+        nothing = {
+            agent: {MASK: np.zeros(spec.n, np.int8)}
+            for agent, spec in specs.items()
+            if isinstance(spec, Discrete) and agent in infos and agent not in self._acting
+        }
+        return {agent: {**nothing.get(agent, {}), **info} for agent, info in infos.items()}
+
+    def observe(self, agent: Any) -> Any:
+        seen = self._observations
+        seen = seen[agent] if agent in seen else self.multi.observation(agent)
+        return self._encoders[agent](seen) if agent in self._encoders else seen

@@ -40,26 +40,16 @@ from envoi import Env, MultiEnv
 from ..conversion import exported, imported, losses_for
 from ..gymnasium.specs import from_space, to_space
 from ..pettingzoo import from_pettingzoo
-from ..pettingzoo.form import losses_of_agents
+from ..pettingzoo.form import AEC as NAME
+from ..pettingzoo.form import ToPettingZooAEC, losses_of_agents, refused_rewards
+from ..pettingzoo.source import FromPettingZooAEC
 from ..registry import from_env
 from ..shared.agent_count import several_agents
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
-from .form import NAME, ToPettingZooAEC, refused_rewards
-from .source import FromPettingZooAEC
 
-__all__ = [
-    "FORM",
-    "IMPORTER",
-    "FromPettingZooAEC",
-    "ToPettingZooAEC",
-    "from_pettingzoo_aec",
-    "from_space",
-    "losses",
-    "recognises",
-    "to_pettingzoo_aec",
-    "to_space",
-]
+__all__ = ["FORM", "IMPORTER", "FromPettingZooAEC", "ToPettingZooAEC", "from_pettingzoo_aec", "from_space", "losses"]
+__all__ += ["recognises", "to_pettingzoo_aec", "to_space"]
 
 FORM, IMPORTER = ToPettingZooAEC, FromPettingZooAEC
 """The form and the importer of an environment of several agents."""

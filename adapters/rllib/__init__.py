@@ -73,17 +73,8 @@ from .codec import Codec, losses
 from .creator import EnvCreator, bind_worker
 from .form import ActionMasks, Canonical, RLlibEnv, RLlibForm, WorkerSeeds
 
-__all__ = [
-    "Codec",
-    "EnvCreator",
-    "RLlibEnv",
-    "WorkerSeeds",
-    "bind_worker",
-    "from_rllib",
-    "losses",
-    "recognises",
-    "to_rllib",
-]
+__all__ = ["Codec", "EnvCreator", "RLlibEnv", "WorkerSeeds", "bind_worker", "from_rllib", "losses", "recognises"]
+__all__ += ["to_rllib"]
 
 
 def _is_multi_agent(env: object) -> bool:

@@ -17,12 +17,11 @@ from ..loading import load
 from ..registry import from_env
 from ..shared.loss import warn_narrowed
 from .codec import losses
-from .form import ActionMasks, Canonical, Place, RLlibEnv, RLlibForm
+from .form import ActionMasks, Canonical, Place, RLlibEnv, RLlibForm, RLlibVectorEnv
 from .masks import has_masks
 
 if TYPE_CHECKING:
     from .multi_form import RLlibMultiEnv
-    from .vector_form import RLlibVectorEnv
 
 FORM = "envoi_form"
 """The entry of RLlib's `env_config` whose `canonical` and `action_masks` override those of the creator."""
@@ -89,8 +88,6 @@ class EnvCreator:
 
             form = RLlibMultiEnv(core, *settings)
         elif core.batch_size is not None:
-            from .vector_form import RLlibVectorEnv
-
             form = RLlibVectorEnv(core, *settings)
             form.place = Place(worker, worker * core.batch_size, in_evaluation)
             return form

@@ -36,7 +36,7 @@ class _VecEnv(VecEnv):
 
 
 class ToSB3(AnyForm, _VecEnv):
-    """A core batch as a `VecEnv` of Stable-Baselines3.
+    """A core batch as a `VecEnv` of Stable-Baselines3; for attributes of lanes see `LaneAttributes`.
 
     Args:
         core: A batch, whose lanes can be reset in the step of their end.
@@ -81,7 +81,6 @@ class ToSB3(AnyForm, _VecEnv):
         self._step: Any = fast_step(self._env)
 
     def reset(self) -> Any:
-        """Begins an episode in all lanes, with the seeds and options that wait for it; see `VecEnv.reset`."""
         groups, result = groups_of_equal(self._options), Reset(None, {})
         if len(groups) == 1 or not self._begun:
             groups[0][:] = True  # the first reset of a batch is one of all lanes
@@ -96,14 +95,7 @@ class ToSB3(AnyForm, _VecEnv):
         return result.observation if self._encode is None else self._encode(result.observation)
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
-        """Sets the seeds of the next reset, `seed + i` for lane i; see `VecEnv.seed`.
-
-        Args:
-            seed: That of the first lane; None for a random one.
-
-        Raises:
-            SpecError: It is not an integer of at least 0.
-        """
+        """Sets the seeds of the next reset, `seed + i` for lane i, random ones for None; see `VecEnv.seed`."""
         return super().seed(check_seed(seed))
 
     def _core_seeds(self, lanes: Any) -> Any:
@@ -114,22 +106,13 @@ class ToSB3(AnyForm, _VecEnv):
         return seeds[0] if any(isinstance(layer, AgentLanes) for layer in core_layers(self.core)) else seeds
 
     def step_async(self, actions: Any) -> None:
-        """Takes the actions, of shape (n, …), of the step that `step_wait` does.
-
-        Raises:
-            EpisodeError: The step before has not been waited for.
-            SpecError: They are not of that shape.
-        """
+        """Takes the actions, of shape (n, …), of the step that `step_wait` does."""
         if self._actions is not None:
             raise EpisodeError("step_async: a step is under way; call step_wait() first")
         self._actions = self._decode(actions)
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Acts once in every lane, and resets those whose episode ends; see `VecEnv.step_wait`.
-
-        Raises:
-            EpisodeError: No step is under way.
-        """
+        """Acts once in every lane, and resets those whose episode ends; see `VecEnv.step_wait`."""
         actions, self._actions = self._actions, None
         if actions is None:
             raise EpisodeError("step_wait: no step is under way; call step_async(actions) first")
@@ -177,15 +160,6 @@ class ToSB3(AnyForm, _VecEnv):
         return self._last and full_lanes_step(self._last, self.core.discount_spec, self.num_envs)
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Reads an attribute of lanes; see `VecEnv.get_attr` and `LaneAttributes`.
-
-        Args:
-            attr_name: The name of the attribute.
-            indices: The indices of the lanes, an int or a sequence; None for all.
-
-        Returns:
-            The values, one per lane.
-        """
         lanes = [*self._get_indices(indices)]
         if attr_name in ("observation_space", "action_space", "render_mode"):
             return [getattr(self, attr_name)] * len(lanes)
@@ -197,30 +171,12 @@ class ToSB3(AnyForm, _VecEnv):
         return [partial(self._mask, index) for index in lanes]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Sets an attribute of lanes to one value; see `VecEnv.set_attr` and `LaneAttributes`.
-
-        Args:
-            attr_name: The name of the attribute.
-            value: The value.
-            indices: The indices of the lanes, an int or a sequence; None for all.
-        """
         lanes = [*self._get_indices(indices)]
         self._attributes.set(attr_name, [value] * len(lanes), lanes)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> Any:
-        """Calls a method of lanes; see `VecEnv.env_method` and `LaneAttributes`.
-
-        Args:
-            method_name: The name of the method.
-            *method_args: Its positional arguments.
-            indices: The indices of the lanes, an int or a sequence; None for all.
-            **method_kwargs: Its keyword arguments.
-
-        Returns:
-            The results, one per lane.
-        """
         lanes = [*self._get_indices(indices)]
         if method_name == "render":
             each = pictures(self.core) or [None] * self.num_envs
@@ -256,12 +212,6 @@ class ToSB3(AnyForm, _VecEnv):
         return np.ravel(mask) != 0
 
     def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
-        """Returns a bool per lane, True if it has a wrapper of a class; see `VecEnv.env_is_wrapped`.
-
-        Args:
-            wrapper_class: The class of wrapper.
-            indices: The indices of the lanes, an int or a sequence; None for all.
-        """
         return self._attributes.are_wrapped(wrapper_class, [*self._get_indices(indices)])
 
     def get_images(self) -> Sequence[Any]:

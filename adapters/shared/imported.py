@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from inspect import signature
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -428,7 +428,7 @@ class ImportedBatch(Imported, BatchEnv):
                 lanes[idle] = 0
             return lanes
 
-        return map_leaves(fill, reward_step(self._rewarder, reward, before, action, self.state))
+        return map_leaves(fill, reward_step(cast("Any", self._rewarder), reward, before, action, self.state))
 
 
 class ImportedLanes(FromSource, Lanes):

@@ -54,27 +54,9 @@ from .source import FromTFAgents, FromTFAgentsBatch, FromTFAgentsLanes, from_sou
 from .specs import NAME, ArraySpec, BoundedArraySpec, PyEnvironment, StepType, TimeStep, from_spec, to_spec
 from .specs import losses as _losses
 
-__all__ = [
-    "FORM",
-    "IMPORTER",
-    "ArraySpec",
-    "BoundedArraySpec",
-    "FromTFAgents",
-    "FromTFAgentsBatch",
-    "FromTFAgentsLanes",
-    "PyEnvironment",
-    "StepType",
-    "TimeStep",
-    "ToTFAgents",
-    "ToTFAgentsBatch",
-    "UnseededWarning",
-    "from_spec",
-    "from_tf_agents",
-    "losses",
-    "recognises",
-    "to_spec",
-    "to_tf_agents",
-]
+__all__ = ["FORM", "IMPORTER", "ArraySpec", "BoundedArraySpec", "FromTFAgents", "FromTFAgentsBatch"]
+__all__ += ["FromTFAgentsLanes", "PyEnvironment", "StepType", "TimeStep", "ToTFAgents", "ToTFAgentsBatch"]
+__all__ += ["UnseededWarning", "from_spec", "from_tf_agents", "losses", "recognises", "to_spec", "to_tf_agents"]
 
 FORM, IMPORTER = ToTFAgents, FromTFAgents
 """The form and the importer of an environment of one agent and one lane."""

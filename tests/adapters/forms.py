@@ -23,7 +23,7 @@ from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium, to_space
 from envoi.adapters.gymnasium_vector import FromGymnasiumVector, ToGymnasiumVector
 from envoi.adapters.rllib import RLlibEnv
-from envoi.adapters.rllib.vector_form import RLlibVectorEnv
+from envoi.adapters.rllib.form import RLlibVectorEnv
 from envoi.adapters.tf_agents import FromTFAgents, FromTFAgentsBatch, PyEnvironment, ToTFAgents, ToTFAgentsBatch
 from envoi.lane_values import stack
 

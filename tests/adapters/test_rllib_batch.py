@@ -16,7 +16,7 @@ from envoi import Array, Discrete, MultiBinary, MultiDiscrete, SpecError, batch,
 from envoi.adapters import load, losses, to_rllib
 from envoi.adapters.rllib import bind_worker, from_rllib, recognises
 from envoi.adapters.rllib.codec import Codec
-from envoi.adapters.rllib.vector_form import RLlibVectorEnv
+from envoi.adapters.rllib.form import RLlibVectorEnv
 from envoi.lane_values import lane, stack
 
 pytestmark = [
