@@ -12,7 +12,9 @@ from numpy import ndarray
 
 from envoi import Array, Discrete, Env, Reset, Step
 from envoi.protocol.env import full_step
-from envoi.protocol.fast_steps import VALUES, Part, step_around
+from envoi.protocol.fast_steps import step_around
+from envoi.steps.flat import Finish
+from envoi.steps.program import VALUES
 from envoi.seeding import check_seed
 from envoi.spec import SpecTree
 from envoi.tree import map_leaves
@@ -148,37 +150,29 @@ class ToDmEnv(SpecMethods, OpenForm, dm_env.Environment):
     def _plan(self) -> None:
         self._episode.plan(self.core, self._env)
         self._decode = decoder(self.core.action_spec, exact=self._env is not self.core)
-        part = self._part()
-        self._time_step = step_around(self._env, lambda constants: part)
+        finish = self._finish()
+        self._time_step = step_around(self._env, lambda program: finish)
         if (type(self).step, type(self).reset) == _WRITTEN:  # neither overridden nor patched
             self._step_by(self._time_step)
 
-    def _part(self) -> Part:
-        """Returns `step` without the core's step, as the last part of an assembled one."""
-        inward = ["if $episode.restart:", "    return $episode.begin()"]
+    def _finish(self) -> Finish:
+        """Returns the form's end of a step, and its beginning."""
+        first = ["if episode.restart:", "    return episode.begin()"]
         if isinstance(self.core.action_spec, Discrete):  # only arrays need decoding
-            inward.append("if type(action) is $ndarray:\n    action = $decode(action)")
+            first.append("if type(action) is ndarray:\n    action = from_dm_env(action)")
         elif self._decode is not None:
-            inward.append("action = $decode(action)")
+            first.append("action = from_dm_env(action)")
         values, episode, encode = ", ".join(VALUES), self._episode, self._episode.encode
-        shown = "observation" if encode is None else "$encode(observation)"
-        outward = [
-            "if discount is None and not terminated and not truncated and type(reward) is $episode.reward_type:",
-            f"    $episode.last = ({values})",
-            f"    return $new($TimeStep, ($MID, reward, $one, {shown}))",
-            f"return $episode.time_step({values})",
+        shown = "observation" if encode is None else "to_dm_env(observation)"
+        last = [
+            "if discount is None and not terminated and not truncated and type(reward) is episode.reward_type:",
+            f"    episode.last = ({values})",
+            f"    return new(TimeStep, (MID, reward, one, {shown}))",
+            f"return episode.time_step({values})",
         ]
-        quiet = [
-            "$shown = $new($TimeStep, ($MID, reward, 1.0, observation))",
-            "$episode.last = (observation, reward, False, False, None, {**info}) if info else $shown",
-            "return $shown",
-        ]
-        # Python floats are right as discounts, and as rewards while no rewarder is set.
-        has_floats = _number(self.core.declared_reward_spec)[0] is episode.discount_type is float
-        names = {"episode": episode, "one": episode.one, "encode": encode, "decode": self._decode}
+        names = {"episode": episode, "one": episode.one, "to_dm_env": encode, "from_dm_env": self._decode}
         names |= {"ndarray": ndarray, "new": new, "TimeStep": TimeStep, "MID": MID}
-        shorter = "\n".join(quiet) if has_floats and encode is None else ""
-        return Part("ToDmEnv: a time step", "\n".join(inward), "\n".join(outward), quiet=shorter, names=names)
+        return Finish("ToDmEnv: a time step", "\n".join(last), "\n".join(first), names)
 
     def seed(self, seed: int | None) -> None:
         """Seeds the next reset, so that all randomness from then on follows from the seed.

@@ -11,8 +11,9 @@ from numpy import ndarray
 
 from envoi import Discrete, EpisodeError, SpecError, Step
 from envoi.protocol.env import full_step
-from envoi.protocol.episode import OVER, RUNNING
-from envoi.protocol.fast_steps import SIX_VALUES, VALUES, Part, assemble
+from envoi.protocol.episode import OVER
+from envoi.steps.flat import as_step, flat_step
+from envoi.steps.program import VALUES, Program, Stage
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
 from envoi.spec import SpecTree
@@ -41,7 +42,7 @@ class FromDmEnv(SeedsSource, TakesContext):
     """
 
     _framework = NAME
-    _planned = ("_form", "_incoming", "_encode", "_choices", "_six_values")
+    _planned = ("_form", "_incoming", "_encode", "_choices", "_written_step")
     _layer = dm_env.Environment
 
     def __init__(self, source: Any, seed: Callable[[int], Any] | None = None, copy: Copy = "auto") -> None:
@@ -67,7 +68,8 @@ class FromDmEnv(SeedsSource, TakesContext):
         if isinstance(self.action_spec, Discrete):
             known = Choices(self.action_spec)
             self._choices = {**known} if len(known) == self.action_spec.n else known  # a plain dict is faster
-        self._six_values = assemble([*FromDmEnv.step_parts(self), SIX_VALUES], unbound=self)
+        self.step_record.stale()
+        self._written_step = flat_step(FromDmEnv.step_program, as_step, self)
 
     def _picture(self) -> tuple[dict[str, Any], str | None]:
         form: Any = self.form_inside
@@ -86,39 +88,39 @@ class FromDmEnv(SeedsSource, TakesContext):
         return self._form.last.observation, {**self._form.last.info}
 
     def step(self, action: Any) -> Step:
-        return full_step(self._six_values(self, action))
+        return self._written_step(self, action)
 
-    def step_parts(self) -> tuple[Part, ...]:
-        """Returns `step` as a part of an assembled one."""
-        values = ", ".join(VALUES)
+    def step_program(self) -> Program:
+        """Returns the step of the source as a program."""
+        values, names = ", ".join(VALUES), dict[str, Any]()
         if self._form is not None:
-            lines = [f"{values} = $env._step_of_ours(action)"]
-            return (Part("FromDmEnv: all that a form of envoi has", outward="\n".join(lines), names={"env": self}),)
-        if self._choices is not None:
-            sent = ["try:", "    $sent = $choices[action]", "except (KeyError, TypeError):"]
-            sent.append("    $sent = $env._choice(action)")
+            title, lines = "FromDmEnv: all that a form of envoi has", f"{values} = env._step_of_ours(action)\nseen = observation"
         else:
-            sent = ["$sent = action" if self._encode is None else "$sent = $encode(action)"]
-        take, names = arrival(self.observation_spec, self._copy, self._incoming)
-        lines = [
-            "if $env._episode_state is not $RUNNING:",
-            "    $env._refuse()",
-            "$before = None if $env._rewarder is None else ($env.state,)",
-            *sent,
-            "$step_type, reward, discount, observation = $env.source.step($sent)",
-            take,
-            "if $step_type is $MID and $before is None and isinstance(discount, float) and isinstance(reward, float):",
-            "    $env._observation = observation",
-            "    terminated = truncated = False",
-            "    if discount == 1.0:",
-            "        discount = None",
-            "    info = {}",
-            "else:",
-            "    $values = $env._complete($step_type, reward, discount, observation, $before, action)",
-            f"    {values} = $values",
-        ]
-        own = {"env": self, "encode": self._encode, "choices": self._choices, "MID": MID, "RUNNING": RUNNING}
-        return (Part("FromDmEnv: a step of the source", outward="\n".join(lines), names={**names, **own}),)
+            title, sent = "FromDmEnv: a step of the source", "action" if self._encode is None else "encode_action(action)"
+            if self._choices is not None:
+                sent = "_sent"
+            take, names = arrival(self.observation_spec, self._copy, self._incoming)
+            choose = """\
+try:
+    _sent = choices[action]
+except (KeyError, TypeError):
+    _sent = env._choice(action)
+"""
+            lines = f"""\
+_before = None if env._rewarder is None else (env.state,)
+{choose if self._choices is not None else ""}_type, reward, discount, observation = env.source.step({sent})
+{take}
+seen = observation
+if _type is MID and _before is None and isinstance(discount, float) and isinstance(reward, float):
+    terminated = truncated = False
+    if discount == 1.0:
+        discount = None
+    info = {{}}
+else:
+    {values} = env._complete(_type, reward, discount, observation, _before, action)"""
+        names = {**names, "env": self, "encode_action": self._encode, "choices": self._choices, "MID": MID}
+        stage = Stage(title, lines, (*VALUES, "seen"), "act", names)
+        return Program((stage,), self.step_record, {"seen": "env._observation"})
 
     def _choice(self, action: Any) -> Any:
         """Returns the encoded value of a choice that is not in the table, or that is an array."""
@@ -143,8 +145,6 @@ class FromDmEnv(SeedsSource, TakesContext):
         if before is not None:
             reward = reward_step(cast("Any", self._rewarder), reward, before[0], action, self.state)
         is_last = bool(step_type == LAST)
-        if is_last:
-            self._episode_state = OVER
         terminated = is_last and is_zero(discount)
         if is_default_discount(discount, terminated):
             discount = None
@@ -152,16 +152,12 @@ class FromDmEnv(SeedsSource, TakesContext):
 
     def _step_of_ours(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
         """Steps a form of envoi; returns also those of the six values that a `TimeStep` lacks."""
-        if self._episode_state is not RUNNING:
-            self._refuse()
         before = None if self._rewarder is None else self.state
         self.source.step(action if self._encode is None else self._encode(action))
         observation, reward, terminated, truncated, discount, info = cast("Step", self._form and self._form.last)
         self._observation = observation
         if self._rewarder is not None:
             reward = reward_step(self._rewarder, reward, before, action, self.state)
-        if terminated or truncated:
-            self._episode_state = OVER
         return (observation, reward, terminated, truncated, discount, {**info})
 
     @property

@@ -12,7 +12,9 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
 from envoi import Env
-from envoi.protocol.fast_steps import Part, step_around
+from envoi.protocol.fast_steps import step_around
+from envoi.steps.flat import Finish
+from envoi.steps.program import Program
 
 from ..registry import is_of
 from ..shared.discounts import is_default_discount
@@ -86,7 +88,7 @@ class ToGymnasium(DescribedForm, OpenForm, gymnasium.Env[Any, Any]):
     def _plan(self) -> None:
         self._encode = encoder(self.core.observation_spec)
         self._decode = decoder(self.core.action_spec, exact=self._env is not self.core)
-        self._five_values = step_around(self._env, partial(_part, self._encode, self._decode))
+        self._five_values = step_around(self._env, partial(_finish, self._encode, self._decode))
         if type(self).step is _WRITTEN_STEP:  # neither overridden nor patched
             self._step_by(self._five_values)
 
@@ -122,15 +124,15 @@ class ToGymnasium(DescribedForm, OpenForm, gymnasium.Env[Any, Any]):
 _WRITTEN_STEP = ToGymnasium.step
 
 
-def _part(encode: Any, decode: Any, constants: Mapping[str, Any]) -> Part:
-    """Returns the form's part of a step, which comes last."""
-    inward = "" if decode is None else "action = $decode(action)"
-    outward = [] if encode is None else ["observation = $encode(observation)"]
-    if "discount" not in constants:
-        outward += [
-            "if discount is not None and not $is_default(discount, terminated):",
+def _finish(encode: Any, decode: Any, program: Program) -> Finish:
+    """Returns the form's end of a step."""
+    last = [] if encode is None else ["observation = to_gymnasium(observation)"]
+    if program.writes("discount"):
+        last += [
+            "if discount is not None and not is_default(discount, terminated):",
             "    info = {**info, 'discount': discount}",
         ]
-    outward.append("return observation, reward, terminated, truncated, info")
-    names = {"decode": decode, "encode": encode, "is_default": is_default_discount}
-    return Part("ToGymnasium: five values", inward, "\n".join(outward), names=names)
+    last.append("return observation, reward, terminated, truncated, info")
+    names = {"to_gymnasium": encode, "is_default": is_default_discount, "from_gymnasium": decode}
+    first = "" if decode is None else "action = from_gymnasium(action)"
+    return Finish("ToGymnasium: five values", "\n".join(last), first, names)

@@ -13,8 +13,8 @@ from gymnasium.vector import VectorWrapper
 
 from envoi import Array, Step, Streams
 from envoi.protocol.env import full_step
-from envoi.protocol.episode import OVER, RUNNING
-from envoi.protocol.fast_steps import SIX_VALUES, VALUES, Part, assemble
+from envoi.steps.flat import as_step, flat_step
+from envoi.steps.program import VALUES, Program, Stage
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
 
@@ -39,7 +39,7 @@ class FromGymnasium(TakesContext):
     """
 
     _framework = NAME
-    _planned = ("_incoming", "_encode", "_six_values")
+    _planned = ("_incoming", "_encode", "_written_step")
 
     def _describe(self) -> None:
         source, core = self.source, self.core_inside
@@ -61,7 +61,8 @@ class FromGymnasium(TakesContext):
         self._incoming = incoming(spec, self._copy)
         # A copy, because the source may keep an action, or change it in place.
         self._encode = encoder(self.action_spec, fresh=True)
-        self._six_values = assemble([*FromGymnasium.step_parts(self), SIX_VALUES], unbound=self)
+        self.step_record.stale()
+        self._written_step = flat_step(FromGymnasium.step_program, as_step, self)
 
     def seed_source(self, seed: int) -> None:
         replay_seeds(self.unwrapped)
@@ -73,57 +74,44 @@ class FromGymnasium(TakesContext):
         return self._incoming(observation), dict(info)
 
     def step(self, action: Any) -> Step:
-        return full_step(self._six_values(self, action))
+        return self._written_step(self, action)
 
-    def step_parts(self) -> tuple[Part, ...]:
-        """Returns `step` as a part of an assembled one."""
+    def step_program(self) -> Program:
+        """Returns the step of the source as a program."""
         take, names = arrival(self.observation_spec, self._copy, self._incoming)
-        sent = "action" if self._encode is None else "$encode(action)"
-        outward = [
-            "if $env._episode_state is not $RUNNING:",
-            "    $env._refuse()",
-            "$before = None if $env._rewarder is None else ($env.state,)",
-            f"{', '.join(name for name in VALUES if name != 'discount')} = $env.source.step({sent})",
-            take,
-            "$env._observation = observation",
-        ]
-        unless = (
-            "terminated or truncated or $before is not None or not isinstance(reward, float)"
-            " or (info and 'discount' in info)"
-        )
-        rarely = [
-            "$values = $env._complete(observation, reward, terminated, truncated, info, $before, action)",
-            f"{', '.join(VALUES)} = $values",
-        ]
-        otherwise = [
-            "terminated = truncated = False",
-            "discount = None",
-            "info = {**info} if info else {}",
-        ]
-        return (
-            Part(
-                "FromGymnasium: a step of the source",
-                outward="\n".join(outward),
-                unless=unless,
-                rarely="\n".join(rarely),
-                otherwise="\n".join(otherwise),
-                names={**names, "env": self, "RUNNING": RUNNING, "encode": self._encode},
-            ),
-        )
+        sent = "action" if self._encode is None else "encode_action(action)"
+        lines = f"""\
+_before = None if env._rewarder is None else (env.state,)
+observation, reward, terminated, truncated, info = env.source.step({sent})
+{take}
+seen = observation
+if (
+    terminated or truncated or _before is not None or not isinstance(reward, float)
+    or (info and "discount" in info)
+):
+    reward, terminated, truncated, discount, info = env._complete(
+        observation, reward, terminated, truncated, info, _before, action
+    )
+else:
+    terminated = truncated = False
+    discount = None
+    info = {{**info}} if info else {{}}"""
+        names = {**names, "env": self, "encode_action": self._encode}
+        stage = Stage("FromGymnasium: a step of the source", lines, (*VALUES, "seen"), "act", names)
+        return Program((stage,), self.step_record, {"seen": "env._observation"})
 
     def _complete(
         self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Info, before: Any, action: Any
-    ) -> tuple[Any, Any, bool, bool, Any, Info]:
-        """Returns the six values of a step that has more than an observation, a float reward and an ordinary info."""
+    ) -> tuple[Any, bool, bool, Any, Info]:
+        """Returns the values of a step that has more than an observation, a float reward and an ordinary info."""
         reward = owned(reward)
         if before is not None:
+            self._observation = observation  # which may be the state
             reward = reward_step(cast("Any", self._rewarder), reward, before[0], action, self.state)
-        if terminated or truncated:
-            self._episode_state = OVER
         discount, info = None, {**info} if info else {}
         if "discount" in info and is_number(info["discount"]):
             discount = info.pop("discount")
-        return observation, reward, bool(terminated), bool(truncated), discount, info
+        return reward, bool(terminated), bool(truncated), discount, info
 
     def _source_state(self) -> Any:
         """Returns a copy of the source's own `state` (or `s`, in the toy-text envs), else the observation."""

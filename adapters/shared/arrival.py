@@ -67,17 +67,17 @@ _ALONE, _BASE_ALONE, _PASSED, _INSIDE = _calibrate()
 
 
 def arrival(spec: SpecTree, copy: Copy, take: Take) -> tuple[str, dict[str, Any]]:
-    """Returns the lines of an importer's part of a step that take an observation over, and the names in them.
+    """Returns the lines of an importer's stage of a step that take an observation over, and the names in them.
 
     An array as declared that nothing else holds stays as it is; for all others `take` is called.
     """
     if copy != "auto" or not isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
-        return "observation = $take(observation)", {"take": take}
+        return "observation = take(observation)", {"take": take}
     lines = """\
-if type(observation) is not $ndarray or observation.dtype is not $dtype or $is_held(observation):
-    observation = $take(observation)"""
+if type(observation) is not ndarray or observation.dtype is not seen_dtype or is_held(observation):
+    observation = take(observation)"""
     # numpy's arrays of this kind have the very same dtype
-    return lines, {"take": take, "ndarray": ndarray, "is_held": is_held, "dtype": np.dtype(spec.dtype.str)}
+    return lines, {"take": take, "ndarray": ndarray, "is_held": is_held, "seen_dtype": np.dtype(spec.dtype.str)}
 
 
 def incoming(spec: SpecTree, copy: Copy = "auto", *, inside: bool = False) -> Take:

@@ -258,8 +258,16 @@ class ImportedEnv(Imported, Env):
     _memory = ("_observation", "_episode_state")
 
     def __init__(self, source: Any, copy: Copy = "auto") -> None:
-        self._episode_state: EpisodeState = NOT_BEGUN
+        self._episode_state = NOT_BEGUN
         super().__init__(source, copy)
+
+    @property
+    def _episode_state(self) -> EpisodeState:
+        return self.step_record.phase
+
+    @_episode_state.setter
+    def _episode_state(self, state: EpisodeState) -> None:
+        self.step_record.phase = state
 
     def _check_begun(self, what: str) -> None:
         if self._episode_state is NOT_BEGUN:

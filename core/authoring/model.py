@@ -10,18 +10,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ..errors import EpisodeError
-from ..protocol.env import Env, Reset, Step, make_step
-from ..protocol.episode import NOT_BEGUN, OVER, RUNNING, EpisodeState
-from ..protocol.fast_steps import LayerPlan, Part
+from ..protocol.env import Env, Reset, Step
 from ..protocol.process import Info, Process, Snapshot
 from ..protocol.reset_options import of_the_episode
 from ..rewards.rewarder import ModelReward, Rewarder
 from ..seeding import Streams
+from ..steps.flat import as_step, flat_step
+from ..steps.program import Program, Stage
+from ..steps.record import NOT_BEGUN, OVER, Record
 
 if TYPE_CHECKING:
     from ..context import ContextSpace
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 UNSET: Any = None
 """The value of a model's state before the first reset."""
 
-_DEFAULTS: dict[str, Any] = {"truncated": False, "discount": None, "info": {}}
-"""The results of the optional functions where the author did not write them."""
+_OPTIONAL = ("truncated", "discount", "info")
+"""The functions that an author need not write; a step leaves out those that have the usual values."""
 
-_functions = attrgetter(*(f"{name}.__func__" for name in _DEFAULTS))
+_functions = attrgetter(*(f"{name}.__func__" for name in _OPTIONAL))
 
 
 class AnyModel(Process):
@@ -98,8 +99,8 @@ class Model(AnyModel, Env):
 
     _state: Any = UNSET
     _observation: Any = None
-    _episode_state: EpisodeState = NOT_BEGUN
-    _layer_plan: LayerPlan | None = None  # of the steps that are assembled without the functions not written here
+    _written_step: Any = None  # the step by the program below; None before the first one
+    _written_without: tuple[Any, ...] | None = None  # the optional functions that written steps rely on
 
     @abstractmethod
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> Any:
@@ -172,79 +173,56 @@ class Model(AnyModel, Env):
         streams = self.streams
         state = self.initial(streams.dynamics, context)
         observation = self.observe(state, streams.observation)
-        if self._layer_plan is not None:
-            self._layer_plan.follow(_optional_functions(self))
+        if self._written_without is not None and self._written_without != (functions := _optional_functions(self)):
+            self._written_without = functions
+            self.step_record.stale()
         result = Reset(observation, self.info(state))
-        # Only now, as in `step`.
-        self._state, self._observation, self._episode_state = state, observation, RUNNING
+        # Only now, so that an error in a function of the author leaves the episode where it was.
+        self._state, self._observation, self.step_record.halt = state, observation, None
         return result
 
     def step(self, action: Any) -> Step:
-        if self._episode_state is not RUNNING:
-            self._refuse()
-        before, streams, rewarder = self._state, self.streams, self._rewarder or self.reward
-        state = self.transition(before, action, streams.dynamics)
-        observation = self.observe(state, streams.observation)
-        terminated, truncated = bool(self.terminal(state)), bool(self.truncated(state))
-        reward = rewarder(before, action, state)
-        discount, info = self.discount(state), self.info(state)
-        # Only now, so that an error in a function of the author leaves the episode where it was.
-        self._state, self._observation = state, observation
-        if terminated or truncated:
-            self._episode_state = OVER
-        if discount is None:
-            discount = 0.0 if terminated else 1.0
-        return make_step((observation, reward, terminated, truncated, discount, info))
+        if self._written_step is None:
+            self._written_step = flat_step(Model.step_program, as_step, self)
+        return self._written_step(self, action)
 
-    def step_parts(self) -> tuple[Part, ...]:
-        """Returns `step` as a part that leaves out the functions which the author did not write."""
-        functions = _optional_functions(self)
-        written = zip(_DEFAULTS, functions, strict=True)
-        constants = {name: _DEFAULTS[name] for name, function in written if function is getattr(Model, name)}
+    def step_program(self) -> Program:
+        """Returns the stages of a step: calls of the functions that the author wrote."""
+        self._written_without = functions = _optional_functions(self)
+        written = [n for n, function in zip(_OPTIONAL, functions, strict=True) if function is not getattr(Model, n)]
+        names: dict[str, Any] = {"model": self}
+        rewarder = "model.reward"
+        if self._rewarder is not None:
+            rewarder, names["rewarder"] = "rewarder", self._rewarder
 
-        def result(name: str, call: str) -> str:
-            return f"{name} = {constants[name]!r}" if name in constants else f"{name} = {call}"
+        def stage(name: str, call: str, when: Any = "act", *more: str) -> Stage:
+            title, writes = "Model: the functions that its author wrote", (name, *more)
+            return Stage(title, f"{' = '.join(writes)} = {call}", writes, when, names)
 
-        lines = [
-            "if $model._episode_state is not $RUNNING:",
-            "    $model._refuse()",
-            "$before = $model._state",
-            "$streams = $model._streams or $model.streams",
-            "$rewarder = $model._rewarder",
-            "$state = $model.transition($before, action, $streams.dynamics)",
-            "observation = $model.observe($state, $streams.observation)",
-            "terminated = True if $model.terminal($state) else False",
-            result("truncated", "True if $model.truncated($state) else False"),
-            "if $rewarder is None:",
-            "    reward = $model.reward($before, action, $state)",
-            "else:",
-            "    reward = $rewarder($before, action, $state)",
-            result("discount", "$model.discount($state)"),
-            result("info", "$model.info($state)"),
-            # Only now, as in `step`.
-            "$model._state = $state",
-            "$model._observation = observation",
-            "if terminated:" if "truncated" in constants else "if terminated or truncated:",
-            "    $model._episode_state = $OVER",
+        def flag(name: str) -> str:
+            return f"True if model.{name}(state) else False"
+
+        stages = [
+            stage("streams", "model._streams or model.streams", "always"),
+            stage("state", "model.transition(before, action, streams.dynamics)"),
+            stage("observation", "model.observe(state, streams.observation)", "always", "seen"),
+            stage("terminated", flag("terminal")),
+            *([stage("truncated", flag("truncated"))] if "truncated" in written else []),
+            stage("reward", f"{rewarder}(before, action, state)"),
+            *(stage(name, f"model.{name}(state)", "always") for name in written if name != "truncated"),
         ]
-        if self._layer_plan is None:
-            self._layer_plan = LayerPlan()
-        self._layer_plan.follow(functions)
-        part = Part(
-            "Model: the functions that its author wrote",
-            outward="\n".join(lines),
-            names={"model": self, "RUNNING": RUNNING, "OVER": OVER},
-            constants=constants,
-            plan=self._layer_plan,
-        )
-        return (part,)
+        kept = {"before": "model._state", "state": "model._state", "seen": "model._observation"}
+        return Program(tuple(stages), self.step_record, kept, frozenset({"streams"}))
+
+    @property
+    def step_record(self) -> Record:
+        if self._step_record is None:
+            self._step_record = Record()
+        return self._step_record
 
     def use_streams(self, streams: Streams) -> None:
         """Replaces the random streams; environments may share them."""
         self._streams = streams
-
-    def _refuse(self) -> NoReturn:
-        raise EpisodeError(f"step: {self._episode_state}")
 
     @property
     def state(self) -> Any:
@@ -253,19 +231,20 @@ class Model(AnyModel, Env):
         Raises:
             EpisodeError: It is read before the first reset.
         """
-        if self._episode_state is NOT_BEGUN:
+        if not self.has_begun:
             raise EpisodeError(f"state: {NOT_BEGUN}")
         return self._state
 
     @state.setter
     def state(self, state: Any) -> None:
         self._observation = self.observe(state, self.streams.observation)
-        self._state, self._episode_state = state, OVER if self.terminal(state) or self.truncated(state) else RUNNING
+        self._state = state
+        self.step_record.halt = OVER if self.terminal(state) or self.truncated(state) else None
 
     @property
     def has_begun(self) -> bool:
         """True from the first reset on."""
-        return self._episode_state is not NOT_BEGUN
+        return self.step_record.halt is not NOT_BEGUN
 
     def resume(self, state: Any, observation: Any, over: bool) -> None:
         """Continues an episode from a state whose observation is known, for code that steps the model itself.
@@ -275,34 +254,36 @@ class Model(AnyModel, Env):
             observation: Its observation.
             over: True if the episode has ended.
         """
-        self._state, self._observation, self._episode_state = state, observation, OVER if over else RUNNING
+        self._state, self._observation = state, observation
+        self.step_record.halt = OVER if over else None
 
     @property
     def observation(self) -> Any:
-        if self._episode_state is NOT_BEGUN:
+        if not self.has_begun:
             raise EpisodeError(f"observation: {NOT_BEGUN}")
         return self._observation
 
     def snapshot(self) -> Snapshot:
-        held = (self._state, self._observation, self._episode_state, self._context, self.streams.copy())
+        held = (self._state, self._observation, self.step_record.halt, self._context, self.streams.copy())
         return Snapshot(type(self), held)
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._state, self._observation, self._episode_state, self._context, streams = self._content(snapshot)
+        self._state, self._observation, self.step_record.halt, self._context, streams = self._content(snapshot)
         self._streams = streams.copy()
 
     def __getstate__(self) -> Any:
-        # Without the plan, which steps of this very model hold.
         state: Any = super().__getstate__()
         if not isinstance(state, dict):  # of slots, too
             return state
-        return {name: value for name, value in cast("dict[str, Any]", state).items() if name != "_layer_plan"} or None
+        # Without the step, which is this very model's.
+        return {k: v for k, v in cast("dict[str, Any]", state).items() if not k.startswith("_written_")} or None
 
 
 def _optional_functions(model: Model) -> tuple[Any, ...]:
-    """Returns the optional functions of a model as they are now, in the order of `_DEFAULTS`."""
+    """Returns the optional functions of a model as they are now, in the order of `_OPTIONAL`."""
     try:
         return _functions(model)
     except AttributeError:  # one is no method
-        found = (getattr(model, name) for name in _DEFAULTS)
-        return tuple(getattr(function, "__func__", function) for function in found)
+        found = (getattr(model, name) for name in _OPTIONAL)
+        written = (getattr(function, "__wrapped__", function) for function in found)  # what `unchanged_states` watches
+        return tuple(getattr(function, "__func__", function) for function in written)

@@ -82,6 +82,7 @@ def _watched(function: Callable[..., Any], title: str) -> Callable[..., Any]:
                 )
         return result
 
+    call.__wrapped__ = function  # type: ignore[attr-defined]
     return call
 
 

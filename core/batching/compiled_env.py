@@ -15,12 +15,12 @@ from ..errors import NotCompilable
 from ..lane_values import lane
 from ..protocol.batch_env import full_lanes_step
 from ..protocol.env import Env, Reset, Step
-from ..protocol.fast_steps import Part
 from ..protocol.process import Snapshot
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete
 from ..spec.base import shown
+from ..steps.program import VALUES, Program, Stage
 from ..tree import AnyScalar
 from ..wrapping.wrapper import Wrapper
 from .batch_model import BatchModel
@@ -77,33 +77,30 @@ class CompiledModel(Env):
         """Returns a number of a scalar model as Python's."""
         return value.item() if isinstance(value, AnyScalar) else value
 
-    def step_parts(self) -> tuple[Part, ...]:
-        """Returns `step` as a part; none for actions or observations that are no single array."""
-        kinds = (Array, Discrete, MultiDiscrete, MultiBinary)
+    def step_program(self) -> Program:
+        """Returns `step` as a program: a call of a kernel."""
+        title, kinds = "CompiledModel: one call of a kernel", (Array, Discrete, MultiDiscrete, MultiBinary)
         specs = (self.observation_spec, self.action_spec, self.reward_spec, self.discount_spec)
+        names: dict[str, Any] = {"env": self}
         if not all(isinstance(spec, kinds) for spec in specs):
-            return ()
-        action: Any = self.action_spec
-        read = ".item()" if self.reward_spec == Env.reward_spec else "[0]"
-        lines = [
-            "$values = $step_alone(action)",
-            "if $values is None:",
-            "    $values = $step_values($with_axis(action, $dtype))",
-            "observation, $rewards, $ends, $cuts, $discounts, $infos = $values",
-            "observation = observation[0]",
-            f"reward = $rewards{read}",
-            "terminated = False if $ends is None else bool($ends[0])",
-            "truncated = False if $cuts is None else bool($cuts[0])",
-            "discount = None if $discounts is None else $discounts[0]",
-            "info = {} if $infos is None else $infos[0]",
-        ]
-        names: dict[str, Any] = {
-            "step_alone": self.lanes.step_alone,
-            "step_values": self.lanes.step_values,
-            "with_axis": _with_lane_axis,
-            "dtype": action.dtype,
-        }
-        return (Part("CompiledModel: one call of a kernel", outward="\n".join(lines), names=names),)
+            lines = f"{', '.join(VALUES)} = env.step(action)"
+        else:
+            action, lanes = cast("Any", self.action_spec), self.lanes
+            read = ".item()" if self.reward_spec == Env.reward_spec else "[0]"
+            lines = f"""\
+_values = step_alone(action)
+if _values is None:
+    _values = step_values(with_axis(action, action_dtype))
+observation, _rewards, _ends, _cuts, _discounts, _infos = _values
+observation = observation[0]
+reward = _rewards{read}
+terminated = False if _ends is None else bool(_ends[0])
+truncated = False if _cuts is None else bool(_cuts[0])
+discount = None if _discounts is None else _discounts[0]
+info = {{}} if _infos is None else _infos[0]"""
+            names = {"step_alone": lanes.step_alone, "step_values": lanes.step_values}
+            names |= {"with_axis": _with_lane_axis, "action_dtype": action.dtype}
+        return Program((Stage(title, lines, VALUES, "act", names, guarded=True),), self.step_record)
 
     # All else is the model's.
 

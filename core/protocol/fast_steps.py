@@ -1,33 +1,10 @@
-"""Fast steps: the variants of `step` that return the same values with less work, and the rule by which one is used.
+"""Which step of an environment others call: the rule that respects a step of the user's own.
 
-For one agent, every layer of an environment declares its part of a step, and one flat function is made of the parts:
-
-    ToGymnasium      a form                 action →                          → five values
-    Lifted           a wrapper's change     action → action, reward → reward
-    Model            the environment        action → the functions that the author wrote → six values
-
-Called one inside the other, three layers cost three calls a step, and each asks again what was settled when the
-environment was made. Instead each declares its part as text, and `assemble` writes the texts one after another into
-one function:
-
-    def make(model, ENDED, is_default_discount):
-        def step(action):
-            # Model: the functions that the author wrote
-            ...
-            # ToGymnasium: five values
-            return observation, reward, terminated, truncated, info
-
-        return step
-
-The text is compiled once for each distinct composition. Environments come in as arguments of `make`, so that two
-compositions of the same kinds of layers share one code object. `explain` returns the text; tracebacks and debuggers
-show its lines.
-
-Several agents and batches have too many kinds of steps for that. Their classes define whole methods beside `step`:
+One lane steps by its program, see `envoi.steps.program`. Several agents and batches have whole methods beside `step`:
 
 | method | result | look-up | pays for the row of `benchmarks/conversion.py` |
 |---|---|---|---|
-| `step_parts()` | the parts of a step of one agent | `parts_of` | Model → gymnasium, over one by hand |
+| `step_program()` | the stages of a step of one agent | `program_of` | Model → gymnasium, over one by hand |
 | `step_values(actions)` | the values of `step`, None for what a quiet step would repeat | `fast_multi_step` | PettingZoo parallel → RLlib |
 | `step_rows(actions)` | all observations as one array | `rows_step` | PettingZoo parallel → vector env |
 | `ended_step(actions, restart, hold)` | `step_values` and the lanes that ended | `ended_step` | batches of models |
@@ -42,12 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ..errors import SpecError
-from .assembly import VALUES as VALUES
-from .assembly import LayerPlan as LayerPlan
-from .assembly import Part as Part
-from .assembly import assemble as assemble
-from .assembly import library_name as library_name
-from .assembly import source_of, written
+from ..steps.flat import SIX_VALUES, Finish, flat_step
+from ..steps.program import VALUES, Program, Stage, library_name, source_of
 from .process import Process
 
 if TYPE_CHECKING:
@@ -56,9 +29,6 @@ if TYPE_CHECKING:
 
 StepValues = Callable[[Any], tuple[Any, Any, bool, bool, Any, dict[Any, Any]]]
 """`action -> (observation, reward, terminated, truncated, discount, info)`, discount None for the default."""
-
-SIX_VALUES = Part("a tuple of six values", outward=f"return {', '.join(VALUES)}")
-"""The part that ends a step for layers which call it."""
 
 
 # One agent, and batches.
@@ -71,31 +41,24 @@ def fast_step(env: Env) -> StepValues:
     that is patched later is not. Functions of a model that are patched later are called: those that its author wrote
     at once, the other ones from the next reset on.
     """
-    return step_around(env, lambda constants: SIX_VALUES) if parts_of(env) else _called(env)
+    if env.batch_size is None and _beside_step(env, "step_program", None) is not None:
+        return step_around(env, lambda program: SIX_VALUES)
+    return _called(env)
 
 
-def step_around(env: Env, last: Callable[[Mapping[str, Any]], Part]) -> Callable[..., Any]:
-    """Returns the step of an environment as one function that ends with the part of a form."""
-
-    def parts() -> list[Part]:
-        inside = parts_or_call(env)
-        return [*inside, last(inside[-1].constants)]
-
-    return assemble(parts)
+def step_around(env: Env, finish: Callable[[Program], Finish]) -> Callable[..., Any]:
+    """Returns the step of an environment of one lane as one function that ends with the lines of a form."""
+    return flat_step(lambda: program_of(env), finish)
 
 
-def parts_of(env: Env) -> tuple[Part, ...]:
-    """Returns the parts of an environment's step, innermost layer first, or none if `step` itself must be called."""
-    return _beside_step(env, "step_parts", tuple)()
-
-
-def parts_or_call(env: Env) -> tuple[Part, ...]:
-    """Returns the parts of an environment's step, or one part that calls it."""
-    parts = parts_of(env)
-    if parts:
-        return parts
-    title, call = library_name(type(env), "a layer"), f"{', '.join(VALUES)} = $inner_step(action)"
-    return (Part(f"{title}: called as it is", outward=call, names={"inner_step": _called(env)}),)
+def program_of(env: Env) -> Program:
+    """Returns the program of an environment's step; of one whose `step` is its own, one stage that calls it."""
+    program = _beside_step(env, "step_program", None)
+    if program is not None:
+        return program()
+    title, call = library_name(type(env), "a layer"), f"{', '.join(VALUES)} = inner_step(action)"
+    stage = Stage(f"{title}: called as it is", call, VALUES, "act", {"inner_step": _called(env)}, guarded=True)
+    return Program((stage,), env.step_record)
 
 
 def _called(env: Env) -> StepValues:
@@ -178,7 +141,7 @@ def _beside_step(env: Env | MultiEnv, name: str, otherwise: Any) -> Any:
 
 
 def explain(env: Any) -> str:
-    """Returns the source of an environment's assembled step, with a comment above the lines of each layer.
+    """Returns the source of an environment's written step, with a comment above the lines of each layer.
 
     The text is the same for the same composition of layers. For a step that is called as it is, the comment says what
     it is, and where to look further.
@@ -193,10 +156,8 @@ def explain(env: Any) -> str:
     if not callable(step):
         raise SpecError(f"env: expected an environment, got {env!r}")
     if isinstance(env, Process) and not hasattr(env, "agents") and getattr(env, "batch_size", None) is None:
-        step = step_around(cast("Any", env), lambda constants: SIX_VALUES)
-    return source_of(step) or written(
-        [Part(_plain_title(env), outward="return $own_step(action)", names={"own_step": step})]
-    )
+        step = step_around(cast("Any", env), lambda program: SIX_VALUES)
+    return source_of(step) or f"def step(action):\n    # {_plain_title(env)}\n    return own_step(action)\n"
 
 
 def _plain_title(env: Any) -> str:

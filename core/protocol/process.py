@@ -15,6 +15,7 @@ from ..errors import SnapshotUnsupported, SpecError
 from ..rewards.rewarder import NativeReward, Rewarder, RewardFunction, StreamBound, as_rewarder, stream_bound
 from ..seeding import Streams
 from ..spec import Spec, SpecTree
+from ..steps.record import Record
 from ..tree import leaves
 
 Info: TypeAlias = dict[Any, Any]
@@ -83,6 +84,7 @@ class Process(ABC):
                 if callable(getattr(leaf, "sample", None)) and not isinstance(leaf, Spec):
                     raise SpecError(f"{cls.__name__}.{where}: expected a spec, got {leaf!r}; {FROM_SPACE}")
 
+    _step_record: Record | None = None
     _streams: Streams | None = None
     _rewarder: Rewarder | None = None
     _declared_reward_spec: SpecTree = None
@@ -95,6 +97,13 @@ class Process(ABC):
         Raises:
             EpisodeError: There was no reset yet.
         """
+
+    @property
+    def step_record(self) -> Record:
+        """The record of the episode, which all layers share that step as one function."""
+        if self._step_record is None:
+            self._step_record = Record(None)
+        return self._step_record
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
         """Returns an observation spec that holds under several contexts, and under the present and the default one.
@@ -133,6 +142,7 @@ class Process(ABC):
         spec, declared = self._spec_under(new), self.declared_reward_spec
         # The environment's own rewarder is not stored: the reward of an imported environment is part of its step.
         self._rewarder = None if new == self._native_rewarder() else stream_bound(new, self)
+        self.step_record.stale()
         self.reward_spec, self._declared_reward_spec = spec, declared
 
     @property

@@ -76,7 +76,7 @@ class Terminated(Lifted):
         super().__init__(env)
 
     def step(self, action: Any, restart: Any = None, hold: Any = None) -> Any:
-        before, cut = self._state_before(), self._cut
+        before, cut = self._state_before(), getattr(self, "_cut", None)
         result: Any = super().step(action, restart, hold)
         if isinstance(self, MultiEnv):
             return self._of_several(before, action, result)
@@ -112,8 +112,10 @@ class Terminated(Lifted):
         return np.array([self._verdict(*one) for one in zip(before, each, after, strict=True)], bool)
 
     def _of_one(self, before: Any, action: Any, step: Step) -> Step:
-        self._cut = bool(self._verdict(before, action, self.env.state))
-        return step._replace(terminated=True, discount=0.0 * step.discount) if self._cut else step
+        if not self._verdict(before, action, self.env.state):
+            return step
+        self.step_record.halt = OVER
+        return step._replace(terminated=True, discount=0.0 * step.discount)
 
     def _of_several(self, before: Any, actions: Any, step: MultiStep) -> MultiStep:
         self._cut = bool(self._verdict(before, actions, self.env.state))

@@ -24,7 +24,7 @@ class Changing(Around[Inside]):
 
     # All that follows from the change: copies and pickles leave it out, for functions cannot be pickled.
     _planned: tuple[str, ...] = (
-        *("_change", "_shared", "_inner_step", "_layer_plan", "_no_flags", "_six_values"),
+        *("_change", "_shared", "_inner_step", "_no_flags", "_written_step", "_record_inside"),
         "_ignores_beginnings",
         *("_step_limit", "_step_counted", "_highest"),
         *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -10,22 +10,16 @@ from .. import tree
 from ..errors import EpisodeError, SpecError
 from ..lane_values import put, take
 from ..protocol.batch_env import either, full_lanes_step, step_masks
-from ..protocol.env import Env, Reset, Step, full_step
-from ..protocol.episode import ENDED_LANES, OVER
-from ..protocol.fast_steps import (
-    SIX_VALUES,
-    LayerPlan,
-    Part,
-    assemble,
-    counted_step,
-    fast_step,
-    library_name,
-    parts_or_call,
-)
+from ..protocol.env import Env, Reset, Step
+from ..protocol.episode import ENDED_LANES
+from ..protocol.fast_steps import counted_step, fast_step, program_of
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 from ..spec import Spec, SpecTree
 from ..spec.base import shown
+from ..steps.flat import as_step, flat_step
+from ..steps.program import Program, Stage, library_name
+from ..steps.record import Record
 from .change import SPECS, ElapsedSteps, Specs
 from .changing import Changing
 from .wrapper import Wrapper
@@ -34,16 +28,15 @@ from .wrapper import Wrapper
 class LiftedEnv(Changing[Env], Wrapper):
     """A lifted wrapper over an environment of one agent, or a batch of them."""
 
-    memory = ("_memory", "_cut")
+    memory = ("_memory", "_cut", "_halt")
 
     _memory: Any = None
-    # True once the episode was truncated. Of a batch: the truncated lanes, in an array that callers do not get.
-    _cut: Any = None
-    _layer_plan: LayerPlan | None = None
+    _cut: Any = None  # of a batch: the truncated lanes, in an array that callers do not get
     _inner_step: Any = None  # of a batch: the fast step of the environment inside
     _no_flags: Any = None  # of a batch: a mask of no lane, never changed
     _ignores_beginnings: bool  # of a batch: True if nothing depends on which lanes are auto-reset
-    _six_values: Any  # the assembled step, made by the first one that is called; None before
+    _written_step: Any  # of one lane: the step by the program below; None before the first one
+    _record_inside: Any = None  # the record that written steps rely on
 
     def _plan(self) -> None:
         env = self.env
@@ -61,11 +54,12 @@ class LiftedEnv(Changing[Env], Wrapper):
         self._begin, self._remember, self._note = change.begin, change.remember, change.note
         self._see, self._pay, self._tell = change.with_memory()
         self._end_count()  # for the limit may be another one
-        if self._cut is None:
-            self._cut = False if env.batch_size is None else np.zeros(env.batch_size, bool)
-        if self._layer_plan is not None:
-            self._layer_plan.outdate()
-        self._layer_plan, self._six_values = LayerPlan(), None
+        if self._cut is None and env.batch_size is not None:
+            self._cut = np.zeros(env.batch_size, bool)
+        for record in (self._record_inside, self.step_record, env.step_record):
+            if record is not None:
+                record.stale()
+        self._record_inside, self._written_step = env.step_record, None
         others = (self._act, self._see, self._pay, self._tell)  # which no kernel applies
         counts = self._has_lanes and self._step_limit is not None and others == (None,) * 4
         self._step_counted = counted_step(env) if counts and self._ignores_beginnings else None
@@ -88,8 +82,9 @@ class LiftedEnv(Changing[Env], Wrapper):
             info = cast("Any", info)
             told = self._tell(memory)
             info = info.adding(told, mask) if self.batch_size else {**info, **told}
-        self._memory = memory
-        self._cut = self._cut & (False if mask is None else ~np.asarray(mask))
+        self._memory, self._halt = memory, None
+        if self._has_lanes:
+            self._cut = self._cut & (False if mask is None else ~np.asarray(mask))
         return Reset(seen, info)
 
     def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
@@ -99,9 +94,9 @@ class LiftedEnv(Changing[Env], Wrapper):
         if restart is not None or hold is not None:
             name = "hold" if restart is None else "restart"
             raise SpecError(f"{name}: expected None, because there are no lanes; start an episode by reset()")
-        if self._six_values is None:
-            self._six_values = assemble(_six_values, unbound=self)
-        return full_step(self._six_values(self, action))
+        if self._written_step is None:
+            self._written_step = flat_step(LiftedEnv.step_program, as_step, self)
+        return self._written_step(self, action)
 
     def step_values(self, action: Any, restart: Any = None, hold: Any = None) -> tuple[Any, Any, Any, Any, Any, Any]:
         """Steps a batch. Flags and discounts are None for the defaults; see `full_lanes_step`."""
@@ -138,57 +133,66 @@ class LiftedEnv(Changing[Env], Wrapper):
         self._end_count()
         return super().__getstate__()
 
-    def step_parts(self) -> tuple[Part, ...]:
-        """Returns `step` as the parts of an assembled one: those of the environment inside, and the change."""
-        if self._has_lanes:
-            return ()
-        inside, change = parts_or_call(self.env), self._change
-        memory = [] if change.begin is None else ["$memory"]
-
-        arguments = "".join(f", {name}" for name in memory)
-        inward: list[str] = []
-        outward: list[str] = []
-        if change.truncated is not None or type(self).step is not LiftedEnv.step:  # which may set `_cut`, too
-            inward += ["if $wrapper._cut:", "    $wrapper._refuse()"]
-        if change.remember is not None:
-            inward += ["$own_action = action"]
-        if change.action is not None:
-            inward += ["action = $change_action(action)"]
-        if memory:
-            outward += ["$memory = $wrapper._memory"]
-        if change.remember is not None:
-            outward += ["$memory = $remember($memory, $own_action, observation, reward)"]
-        if change.note is not None:
-            outward += ["$memory = $note($memory, info)"]
-        if change.remember is not None or change.note is not None:
-            outward += ["$wrapper._memory = $memory"]
-        written: tuple[str, dict[str, Any]] | None = getattr(change.observation, "step_lines", None)
-        if written is not None:
-            outward += [written[0]]
-        elif change.observation is not None:
-            outward += [f"observation = $change_observation(observation{arguments})"]
-        if change.reward is not None:
-            outward += [f"reward = $change_reward(reward{arguments})"]
-        if change.truncated is not None:
-            outward += ["$wrapper._cut = truncated = True if $change_truncated(truncated, $memory) else False"]
-        if change.info is not None:
-            outward += [f"info = {{**info, **$change_info({', '.join(memory)})}}"]
+    def step_program(self) -> Program:
+        """Returns the stages of a step: those of the environment inside, and the change."""
+        inside, change, k = program_of(self.env), self._change, self._depth
+        memory, elapsed = f"memory{k}", self._step_limit is not None
         changed = [name for name in ("action", "observation", "reward", "truncated", "info") if getattr(change, name)]
-        names: dict[str, Any] = {f"change_{name}": getattr(change, name) for name in changed}
-        names |= {} if written is None else written[1]
-        own = Part(
-            f"{library_name(self._kind, 'a wrapper')}: changes {', '.join(changed) or 'specs'}",
-            "\n".join(inward),
-            "\n".join(outward),
-            names={**names, "remember": change.remember, "note": change.note, "wrapper": self},
-            constants={name: value for name, value in inside[-1].constants.items() if name not in changed},
-            keeps_quiet=change.note is None and not {"reward", "truncated", "info"}.intersection(changed),
-            plan=self._layer_plan,
-        )
-        return (*inside, own)
+        title = f"{library_name(self._kind, 'a wrapper')}: changes {', '.join(changed) or 'specs'}"
+        names: dict[str, Any] = {f"{name}{k}": getattr(change, name) for name in changed}
 
-    def _refuse(self) -> NoReturn:
-        raise EpisodeError(f"step: {OVER}")
+        def stage(name: str, lines: str, when: Any = "always", **others: Any) -> Stage:
+            return Stage(title, lines, (name,), when, {**names, **others})
+
+        inward: list[Stage] = []
+        outward: list[Stage] = []
+        if self.step_record is not inside.record:  # a step of its own may end episodes, or go on after their end
+            check = f"if outer{k}.halt:\n    outer{k}.refuse()"
+            inward.append(Stage(title, check, (), "act", {f"outer{k}": self.step_record}))
+        if change.remember is not None and not elapsed:
+            inward.append(stage(f"own_action{k}", f"own_action{k} = action", "act"))
+        if change.action is not None:
+            inward.append(stage("action", f"action = action{k}(action)", "act"))
+        given = "" if change.begin is None else f", {memory}"
+        if elapsed:
+            outward.append(stage(memory, f"{memory} = {memory} + 1", "act"))
+        elif change.remember is not None:
+            values = f"{memory}, own_action{k}, observation, reward"
+            remember = {f"remember{k}": change.remember}
+            outward.append(stage(memory, f"{memory} = remember{k}({values})", "act", **remember))
+        if change.note is not None:
+            outward.append(stage(memory, f"{memory} = note{k}({memory}, info)", **{f"note{k}": change.note}))
+        lines: tuple[str, dict[str, Any]] | None = getattr(change.observation, "step_lines", None)
+        if lines is not None:
+            outward.append(stage("observation", lines[0].replace("$", f"_{k}_"), **_own(lines[1], k)))
+        elif change.observation is not None:
+            outward.append(stage("observation", f"observation = observation{k}(observation{given})"))
+        if change.reward is not None:
+            outward.append(stage("reward", f"reward = reward{k}(reward{given})", "act"))
+        if elapsed:
+            limit = {f"limit{k}": self._step_limit}
+            outward.append(stage("truncated", f"truncated = truncated or {memory} >= limit{k}", "act", **limit))
+        elif change.truncated is not None:
+            cut = f"truncated = True if truncated{k}(truncated, {memory}) else False"
+            outward.append(stage("truncated", cut, "act"))
+        if change.info is not None:
+            outward.append(stage("info", f"info = {{**info, **info{k}({given[2:]})}}"))
+        kept = {memory: f"layer{k}._memory"} if given else {}
+        return inside.around(inward, outward, kept, (f"own_action{k}",), {f"layer{k}": self} if given else {})
+
+    @property
+    def step_record(self) -> Record:
+        if type(self).step is LiftedEnv.step:
+            return self.env.step_record
+        return super().step_record
+
+    @property
+    def _halt(self) -> Any:
+        return self.step_record.halt
+
+    @_halt.setter
+    def _halt(self, halt: Any) -> None:
+        self.step_record.halt = halt
 
     @property
     def truncates(self) -> bool:
@@ -255,9 +259,8 @@ class LiftedEnv(Changing[Env], Wrapper):
         return self._seen(self.env.observation, self._memory)
 
 
-def _six_values(wrapper: LiftedEnv) -> tuple[Part, ...]:
-    # Those of this class, also where a subclass has a `step` of its own, which calls the one of this class.
-    return (*LiftedEnv.step_parts(wrapper), SIX_VALUES)
+def _own(names: Any, depth: int) -> dict[str, Any]:
+    return {f"_{depth}_{name}": value for name, value in names.items()}
 
 
 def zeroed(values: Any, lanes: Any, spec: SpecTree, zero: Any = None) -> Any:

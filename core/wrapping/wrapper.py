@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 from ..errors import SpecError
 from ..lane_values import stack
 from ..protocol.env import Env, Reset, Step
+from ..protocol.fast_steps import program_of
 from ..spec import sample
 from ..spec.base import shown
+from ..steps.program import Program
+from ..steps.record import Record
 from .delegate import Around, Inner
 
 
@@ -61,6 +64,14 @@ class Wrapper(Around[Env], Env):
         if restart is None:
             return self.env.step(action)
         return self._env_inside.step(action, restart)
+
+    def step_program(self) -> Program:
+        """Returns the stages of a step, which are those of the environment inside."""
+        return program_of(self.env)
+
+    @property
+    def step_record(self) -> Record:
+        return self.env.step_record if type(self).step is Wrapper.step else super().step_record
 
     @property
     def observation(self) -> Any:

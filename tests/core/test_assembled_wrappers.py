@@ -255,7 +255,7 @@ EVENTS = st.lists(
         st.tuples(st.just("rewarder"), st.sampled_from(sorted(REWARDERS)), INDEX),
         st.tuples(
             st.just("broken"),
-            st.sampled_from([None, "transition", "action", "observation", "reward", "info", "remember", "truncated"]),
+            st.sampled_from([None, "initial", "transition", "observe", "reward", "terminal", "truncated", "info"]),
             INDEX,
         ),
         st.tuples(st.just("snapshot"), st.booleans(), INDEX),
@@ -289,7 +289,7 @@ def happen(env, events, picklable):
             elif kind == "rewarder":
                 layer.rewarder = native if value == "native" else REWARDERS[value]
             elif kind == "broken":
-                layer.broken = value
+                env.unwrapped.broken = value
             elif kind == "copy":
                 if value != "pickle":
                     env = value(env) if picklable else env
@@ -316,7 +316,7 @@ def happen(env, events, picklable):
 def test_a_chain_steps_as_its_layers_do(model, names, rewarder, events):
     picklable = not UNPICKLED.intersection(names)
     events = [("reset", 3, 0), ("step", 1, 1), *events]
-    events += [("broken", None, index) for index in range(7)] + [("step", 1, 1)] * 9  # by then, any memory is visible
+    events += [("broken", None, 0)] + [("step", 1, 1)] * 9  # by then, any memory is visible
     if rewarder is not None:
         events.insert(0, ("rewarder", rewarder, 0))
     played = []
@@ -325,6 +325,36 @@ def test_a_chain_steps_as_its_layers_do(model, names, rewarder, events):
         env.unwrapped.rng = np.random.default_rng(5)
         played.append(happen(env, events, picklable))
     assert played[0] == played[1]
+
+
+ONE_FUNCTION = ("all", "memory", "noting", "all with a memory", "limit", "history", "contextual")
+"""Wrappers whose steps are part of one function with those inside."""
+
+
+@examples(300)
+@given(
+    model=st.sampled_from(sorted(MODELS.keys() - {"OwnStep"})),
+    names=st.lists(st.sampled_from(ONE_FUNCTION), min_size=1, max_size=4),
+    steps=st.integers(0, 6),
+    function=st.sampled_from(["transition", "action", "observation", "reward", "info", "remember", "note", "truncated"]),
+    index=INDEX,
+)
+def test_a_layer_that_fails_leaves_every_layer(model, names, steps, function, index):
+    env = chain(model, names)
+    env.reset(seed=3)
+    for _ in range(steps):
+        step = env.step(1)
+        if step.terminated or step.truncated:
+            env.reset()
+    before, some = looks(env)[:2], layers(env)
+    some[index % len(some)].broken = function
+    try:
+        env.step(1)
+    except ZeroDivisionError:
+        some[index % len(some)].broken = None
+        assert looks(env)[:2] == before
+    some[index % len(some)].broken = None
+    env.reset(seed=3)
 
 
 # One function.

@@ -1,0 +1,137 @@
+"""The engine of one lane: a program as one Python function, which commits what lasts at its end.
+
+    def make(record, gate, model, ...):
+        def step(action):
+            if record.halt or gate.is_stale:
+                return gate(action)
+            # Model: the functions that its author wrote
+            ...
+            # what lasts, now that nothing can fail
+            model._state = state
+            ...
+            # ToGymnasium: five values
+            return observation, reward, terminated, truncated, info
+
+The text is compiled once for each distinct composition of layers. Environments come in as arguments of `make`, so that
+two compositions of the same kinds of layers share one code object. Tracebacks and debuggers show its lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from ..errors import SpecError
+from ..protocol.env import make_step
+from .program import USUAL, VALUES, Gate, Program, maker, registers_read, text_of, titled
+from .record import OVER
+
+
+class Finish(NamedTuple):
+    """What becomes of the values of a step: the last lines of its function, which return.
+
+    Attributes:
+        title: For the comment above the lines.
+        last: Lines over the registers of `VALUES`.
+        first: Lines before all others, which may return.
+        names: The objects that the lines name.
+    """
+
+    title: str
+    last: str
+    first: str = ""
+    names: Mapping[str, Any] = {}
+
+
+SIX_VALUES = Finish("a tuple of six values", f"return {', '.join(VALUES)}")
+"""Returns the six values, with the discount None for the default."""
+
+
+def as_step(program: Program) -> Finish:
+    """Returns the finish that makes a `Step`."""
+    usual = "0.0 if terminated else 1.0"
+    factor = f"({usual}) if discount is None else discount" if program.writes("discount") else usual
+    values = f"observation, reward, terminated, truncated, {factor}, info"
+    return Finish("a Step", f"return make_step(({values}))", names={"make_step": make_step})
+
+
+def flat_step(
+    program: Callable[..., Program], finish: Callable[[Program], Finish], layer: Any = None
+) -> Callable[..., Any]:
+    """Writes the step of one lane.
+
+    Args:
+        program: Returns the program; called again when a layer's functions were replaced.
+        finish: Returns the end of the function for a program.
+        layer: A layer that the function must not hold, because it holds the function: it is the first argument of the
+            function, and of `program`, then.
+    """
+
+    return _write(program, finish, layer is not None, *() if layer is None else (layer,))[0]
+
+
+def _write(program: Any, finish: Any, is_apart: bool, *arguments: Any) -> tuple[Callable[..., Any], Gate]:
+    """Writes a step; a gate does so again, for `arguments` of a call."""
+    layers = arguments[:1] if is_apart else ()
+    made: Program = program(*layers)
+    # A partial, because a function that refers to itself would keep the layers alive.
+    gate = Gate(partial(_write, program, finish, is_apart), made.record)
+    text, objects = _written(made, finish(made), gate, *layers)
+    return maker(text)(*objects), gate
+
+
+def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) -> tuple[str, list[Any]]:
+    """Returns the text of a step, and its objects."""
+    objects = {"record": program.record, "gate": gate, "OVER": OVER, **program.objects()}
+    for name, value in finish.names.items():
+        if objects.setdefault(name, value) is not value:
+            raise SpecError(f"{finish.title!r}: expected one meaning of {name!r} in a step, got two")
+    given = [] if layer is None else [name for name, value in objects.items() if value is layer] or ["_"]
+    bound = {name: value for name, value in objects.items() if name not in given}
+    arguments = ", ".join((*given[:1], "action"))
+    stages = [stage for stage in program.stages if stage.when != "begin"]
+    loads: dict[str, None] = {}
+    lines: list[str] = []
+    written = {"action"}
+
+    def need(names: tuple[str, ...]) -> list[str]:
+        missing = [name for name in names if name not in written and name in USUAL]
+        loads.update({name: None for name in names if name not in written and name in program.kept})
+        written.update(missing)
+        return [f"{name} = {USUAL[name]}" for name in missing]
+
+    title = ""
+    for stage in stages:
+        lines += need(stage.reads)
+        own = titled(stage.title, stage.lines)
+        lines += own[1:] if stage.title == title else own
+        written.update(stage.writes)
+        title = stage.title
+    lasting = [f"{place} = {name}" for name, place in program.kept.items() if program_writes(stages, name)]
+    lasting += [line for stage in stages for line in stage.commit.splitlines()]
+    ends = [
+        name
+        for name in ("terminated", "truncated")
+        if any(name in stage.writes and not stage.guarded for stage in stages)
+    ]
+    if ends:
+        lasting += [f"if {' or '.join(ends)}:", "    record.halt = OVER"]
+    last = [*need(registers_read(finish.last, finish.names)), *finish.last.splitlines()]
+    body = [
+        *(f"{name} = {given[0]}" for name in given[1:]),  # a wrapper may be the function of its change, too
+        *titled(finish.title, finish.first),
+        "# no episode, or a layer's functions were replaced, such as its rewarder",
+        "if record.halt or gate.is_stale:",
+        f"    return gate({arguments})",
+        *(f"{name} = {program.kept[name]}" for name in loads),
+        *lines,
+        *titled("what lasts, now that no layer can fail", lasting),
+        *titled(finish.title, last),
+    ]
+    return text_of(arguments, body, bound), list(bound.values())
+
+
+def program_writes(stages: list[Any], name: str) -> bool:
+    """Returns True if one of some stages sets a register."""
+    return any(name in stage.writes for stage in stages)

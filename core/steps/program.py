@@ -1,0 +1,215 @@
+"""Programs: what one step does, as stages that the layers of an environment contribute.
+
+A stage is a few lines of Python over registers, which are the local variables of the function that an engine writes:
+`action`, the six values of a step, and what its layer declares. Which registers it reads is found in its lines.
+
+    Stage("Model", "state = model0.transition(before, action, streams.dynamics)", ("state",), "act")
+    Stage("Model", "observation = model0.observe(state, streams.observation)", ("observation",), "always")
+
+"act" stages run where a lane acts, "begin" stages where it begins an episode, and "always" stages in both. So a step,
+a reset, and a step of many lanes of which some begin and some pause are one program.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import blake2s
+from textwrap import indent
+from types import CodeType
+from typing import Any, Literal, cast
+
+from ..errors import SpecError
+from .record import Record
+
+VALUES = ("observation", "reward", "terminated", "truncated", "discount", "info")
+"""The registers of the values of a step."""
+
+USUAL = {"reward": "0.0", "terminated": "False", "truncated": "False", "discount": "None", "info": "{}"}
+"""The values of registers that no stage writes, and of lanes that do not act; None is the default discount."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The share of one layer in a step.
+
+    Attributes:
+        title: The layer and what it does, for the comment above its lines: text of the library, never of a user.
+        lines: Statements. Names that begin with an underscore are the stage's own; they last no longer than it.
+        writes: The registers that the statements set.
+        when: "act" in lanes that act, "begin" in those that begin an episode, "always" in both.
+        names: The objects that the lines name. Layers of one program that give one name two meanings are refused.
+        guarded: True if it refuses by itself to step where no episode is running.
+        masked: Of many lanes: True if its lines look at `restart` and `hold` by themselves.
+        commit: Lines that make its effects last, once the whole step has succeeded.
+    """
+
+    title: str
+    lines: str
+    writes: tuple[str, ...]
+    when: Literal["act", "begin", "always"] = "act"
+    names: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    guarded: bool = False
+    masked: bool = False
+    commit: str = ""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The registers that the lines read before they set them."""
+        return registers_read(self.lines, self.names)
+
+
+@dataclass(frozen=True)
+class Program:
+    """The stages of a step in order.
+
+    Attributes:
+        stages: The stages.
+        record: The record of the episode.
+        kept: The registers that last from step to step, and the attribute that holds each, as `"layer1.memory"`.
+        local: The other registers that layers have besides those of `VALUES`.
+        holders: The objects that `kept` names.
+
+    Raises:
+        SpecError: A stage sets a register that nobody declared, or two stages give a name two meanings.
+    """
+
+    stages: tuple[Stage, ...]
+    record: Any
+    kept: Mapping[str, str] = field(default_factory=dict[str, str])
+    local: frozenset[str] = frozenset()
+    holders: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        declared = {"action", *VALUES, *self.kept, *self.local}
+        for stage in self.stages:
+            _, written = _registers(stage.lines)
+            for name in written:
+                if not name.startswith("_") and (name not in stage.writes or name not in declared):
+                    raise SpecError(
+                        f"stage {stage.title!r}: expected registers that it and its program declare, got {name!r}; "
+                        f"add it to writes, and to kept or local ({sorted(declared)})"
+                    )
+        self.objects()
+
+    def around(
+        self,
+        inward: Iterable[Stage] = (),
+        outward: Iterable[Stage] = (),
+        kept: Mapping[str, str] | None = None,
+        local: Iterable[str] = (),
+        holders: Mapping[str, Any] | None = None,
+    ) -> Program:
+        """Returns the program of a layer around this one."""
+        return Program(
+            (*inward, *self.stages, *outward),
+            self.record,
+            {**self.kept, **(kept or {})},
+            self.local.union(local),
+            {**self.holders, **(holders or {})},
+        )
+
+    def writes(self, name: str) -> bool:
+        """Returns True if a stage sets a register."""
+        return any(name in stage.writes for stage in self.stages)
+
+    def objects(self) -> dict[str, Any]:
+        """Returns all objects that stages name."""
+        found = dict(self.holders)
+        for stage in self.stages:
+            for name, value in stage.names.items():
+                if found.setdefault(name, value) is not value:
+                    raise SpecError(f"stage {stage.title!r}: expected one meaning of {name!r} in a program, got two")
+        return found
+
+
+@cache
+def _registers(lines: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns the names that statements read before they set them, and those that they set."""
+    read: dict[str, None] = {}
+    written: dict[str, None] = {}
+    bound: set[str] = set()
+    for statement in ast.parse(lines).body:
+        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+        bound |= {node.arg for node in ast.walk(statement) if isinstance(node, ast.arg)}
+        for node in names:
+            if isinstance(node.ctx, ast.Load) and node.id not in written and not hasattr(builtins, node.id):
+                read[node.id] = None
+        written |= {node.id: None for node in names if isinstance(node.ctx, ast.Store)}
+    return tuple(name for name in read if name not in bound and not name.startswith("_")), tuple(written)
+
+
+def registers_read(lines: str, names: Iterable[str] = ()) -> tuple[str, ...]:
+    """Returns the names that lines read before they set them, but for those of objects."""
+    return tuple(name for name in _registers(lines)[0] if name not in names)
+
+
+# Writing.
+
+_TEXTS: dict[str, str] = {}
+"""The texts of all written steps by the file names of their code."""
+
+
+def titled(title: str, lines: str | Sequence[str]) -> list[str]:
+    """Returns lines below a comment; none for none."""
+    found = lines.splitlines() if isinstance(lines, str) else list(lines)
+    return [f"# {title}", *found] if found else []
+
+
+def text_of(arguments: str, body: Sequence[str], objects: Iterable[str]) -> str:
+    """Returns the text of a function that makes a step of objects."""
+    lines = indent("\n".join(body), " " * 8)
+    return f"def make({', '.join(objects)}):\n    def step({arguments}):\n{lines}\n\n    return step\n"
+
+
+@cache
+def maker(text: str) -> Callable[..., Callable[..., Any]]:
+    """Compiles the text of a step, once."""
+    file = f"<envoi step {blake2s(text.encode(), digest_size=8).hexdigest()}>"
+    # Without a time, so that no check for changed files throws it away.
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    _TEXTS[file] = text
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(compile(text, file, "exec"), names)  # noqa: S102 (text of the library alone, see `Stage.title`)
+    return cast("Callable[..., Callable[..., Any]]", names["make"])
+
+
+def source_of(step: Any) -> str | None:
+    """Returns the text of a written step; None for any other object."""
+    code = getattr(step, "__code__", None)
+    return _TEXTS.get(code.co_filename) if isinstance(code, CodeType) else None
+
+
+def library_name(kind: type, otherwise: str) -> str:
+    """Returns the name of a class of the library, for titles, which never have text of a user."""
+    ours = kind.__module__.partition(".")[0] == __name__.partition(".")[0] and kind.__name__.isidentifier()
+    return kind.__name__ if ours else otherwise
+
+
+class Gate:
+    """Takes the place of a written step that cannot run: it refuses, or writes the step again and calls that.
+
+    Attributes:
+        is_stale: True once a layer's functions were replaced, such as its rewarder; the step asks for it.
+    """
+
+    __slots__ = ("__weakref__", "_newer", "_newer_gate", "_record", "_write", "is_stale")
+
+    def __init__(self, write: Callable[..., tuple[Callable[..., Any], Gate]], record: Any) -> None:
+        self.is_stale = False
+        self._write, self._record = write, record
+        self._newer: Callable[..., Any] | None = None
+        self._newer_gate: Gate | None = None
+        record.add(self)
+
+    def __call__(self, *arguments: Any) -> Any:
+        if not self.is_stale:
+            return self._record.refuse(*arguments)
+        # The newer step has a gate of its own, because two that hold each other live too long.
+        if self._newer is None or (self._newer_gate is not None and self._newer_gate.is_stale):
+            self._newer, self._newer_gate = self._write(*arguments)
+        return self._newer(*arguments)
