@@ -12,7 +12,7 @@ from ..authoring.model import Model
 from ..errors import ContextError
 from ..lane_values import lane, take
 from ..protocol.env import Reset, Step
-from ..protocol.process import Snapshot
+from ..protocol.process import Process, Snapshot
 from ..protocol.reset_options import CONTEXT
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams
@@ -42,7 +42,9 @@ class BatchModel(Model):
         """
         raise NotImplementedError
 
-    # As an Env, it runs a batch of one lane and removes the lane axis.
+    # As an Env, it runs a batch of one lane, which knows where the episode is, and removes the lane axis.
+
+    step_record = Process.step_record
 
     @property
     def _lanes(self) -> ModelBatch:
