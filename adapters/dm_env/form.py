@@ -13,10 +13,10 @@ from numpy import ndarray
 from envoi import Array, Discrete, Env, Reset, Step
 from envoi.protocol.env import full_step
 from envoi.protocol.fast_steps import step_around
-from envoi.steps.flat import Finish
-from envoi.steps.program import VALUES
 from envoi.seeding import check_seed
 from envoi.spec import SpecTree
+from envoi.steps.flat import Finish
+from envoi.steps.program import VALUES
 from envoi.tree import map_leaves
 
 from ..shared.array_specs import decoder, encoder

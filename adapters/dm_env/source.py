@@ -10,13 +10,12 @@ import dm_env
 from numpy import ndarray
 
 from envoi import Discrete, EpisodeError, SpecError, Step
-from envoi.protocol.env import full_step
 from envoi.protocol.episode import OVER
-from envoi.steps.flat import as_step, flat_step
-from envoi.steps.program import VALUES, Program, Stage
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
 from envoi.spec import SpecTree
+from envoi.steps.flat import as_step, flat_step
+from envoi.steps.program import VALUES, Program, Stage
 from envoi.tree import leaves
 
 from ..shared.array_specs import Choices, encoder
@@ -94,9 +93,15 @@ class FromDmEnv(SeedsSource, TakesContext):
         """Returns the step of the source as a program."""
         values, names = ", ".join(VALUES), dict[str, Any]()
         if self._form is not None:
-            title, lines = "FromDmEnv: all that a form of envoi has", f"{values} = env._step_of_ours(action)\nseen = observation"
+            title, lines = (
+                "FromDmEnv: all that a form of envoi has",
+                f"{values} = env._step_of_ours(action)\nseen = observation",
+            )
         else:
-            title, sent = "FromDmEnv: a step of the source", "action" if self._encode is None else "encode_action(action)"
+            title, sent = (
+                "FromDmEnv: a step of the source",
+                "action" if self._encode is None else "encode_action(action)",
+            )
             if self._choices is not None:
                 sent = "_sent"
             take, names = arrival(self.observation_spec, self._copy, self._incoming)

@@ -16,6 +16,7 @@ from ..protocol.process import Process, Snapshot
 from ..protocol.reset_options import CONTEXT
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams
+from ..steps.record import Record
 from ..tree import AnyMapping
 from .model_batch import ModelBatch
 
@@ -44,7 +45,9 @@ class BatchModel(Model):
 
     # As an Env, it runs a batch of one lane, which knows where the episode is, and removes the lane axis.
 
-    step_record = Process.step_record
+    @property
+    def step_record(self) -> Record:
+        return Process.step_record.__get__(self)
 
     @property
     def _lanes(self) -> ModelBatch:

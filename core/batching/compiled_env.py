@@ -85,7 +85,8 @@ class CompiledModel(Env):
         if not all(isinstance(spec, kinds) for spec in specs):
             lines = f"{', '.join(VALUES)} = env.step(action)"
         else:
-            action, lanes = cast("Any", self.action_spec), self.lanes
+            action: Any = self.action_spec
+            lanes = self.lanes
             read = ".item()" if self.reward_spec == Env.reward_spec else "[0]"
             lines = f"""\
 _values = step_alone(action)

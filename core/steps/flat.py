@@ -67,7 +67,6 @@ def flat_step(
         layer: A layer that the function must not hold, because it holds the function: it is the first argument of the
             function, and of `program`, then.
     """
-
     return _write(program, finish, layer is not None, *() if layer is None else (layer,))[0]
 
 

@@ -24,7 +24,6 @@ from types import CodeType
 from typing import Any, Literal, cast
 
 from ..errors import SpecError
-from .record import Record
 
 VALUES = ("observation", "reward", "terminated", "truncated", "discount", "info")
 """The registers of the values of a step."""

@@ -336,7 +336,9 @@ ONE_FUNCTION = ("all", "memory", "noting", "all with a memory", "limit", "histor
     model=st.sampled_from(sorted(MODELS.keys() - {"OwnStep"})),
     names=st.lists(st.sampled_from(ONE_FUNCTION), min_size=1, max_size=4),
     steps=st.integers(0, 6),
-    function=st.sampled_from(["transition", "action", "observation", "reward", "info", "remember", "note", "truncated"]),
+    function=st.sampled_from(
+        ["transition", "action", "observation", "reward", "info", "remember", "note", "truncated"]
+    ),
     index=INDEX,
 )
 def test_a_layer_that_fails_leaves_every_layer(model, names, steps, function, index):
