@@ -26,9 +26,9 @@ import numpy as np
 
 from envoi import Array, Discrete, Env, LossyConversion, NotRepresented, Step
 from envoi.protocol.env import make_step
-from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
+from envoi.steps.record import OVER, RUNNING
 
 from .conversion import imported
 from .shared.arrival import incoming

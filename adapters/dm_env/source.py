@@ -10,12 +10,13 @@ import dm_env
 from numpy import ndarray
 
 from envoi import Discrete, EpisodeError, SpecError, Step
-from envoi.protocol.episode import OVER
+from envoi.protocol.env import as_step
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
 from envoi.spec import SpecTree
-from envoi.steps.flat import as_step, flat_step
+from envoi.steps.flat import flat_step
 from envoi.steps.program import VALUES, Program, Stage
+from envoi.steps.record import OVER
 from envoi.tree import leaves
 
 from ..shared.array_specs import Choices, encoder

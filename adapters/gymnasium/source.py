@@ -12,9 +12,10 @@ from gymnasium import spaces
 from gymnasium.vector import VectorWrapper
 
 from envoi import Array, Step, Streams
+from envoi.protocol.env import as_step
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
-from envoi.steps.flat import as_step, flat_step
+from envoi.steps.flat import flat_step
 from envoi.steps.program import VALUES, Program, Stage
 
 from ..shared.arrival import arrival, incoming, owned

@@ -27,10 +27,10 @@ from envoi import (
     SpecError,
     zeros,
 )
-from envoi.protocol.episode import RUNNING
 from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC, MultiStepValues, full_multi_step
 from envoi.protocol.roster import Roster
 from envoi.spec import SpecTree
+from envoi.steps.record import RUNNING
 
 from ..gymnasium.specs import encoder, from_space
 from ..shared.arrival import HOLDERS, Copy, incoming, is_held, owned

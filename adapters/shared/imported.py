@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, SpecError, Streams
 from envoi.protocol.batch_env import Mask, as_mask
 from envoi.protocol.env import NOT_RESET
-from envoi.protocol.episode import NOT_BEGUN, RUNNING, EpisodeState
 from envoi.protocol.process import Process
 from envoi.protocol.roster import HasRoster, Roster
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import check_seed
 from envoi.spec import SpecTree
+from envoi.steps.record import NOT_BEGUN, RUNNING, EpisodeState
 from envoi.tree import map_leaves
 from envoi.wrapping.delegate import set_once
 

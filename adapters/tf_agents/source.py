@@ -12,11 +12,11 @@ from envoi import Array, Env, EpisodeError, Infos, Reset, SpecError, Step
 from envoi.lane_values import take
 from envoi.protocol.batch_env import as_mask, step_masks
 from envoi.protocol.env import ENDED_LANES, make_step
-from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import batch_streams, lane_seeds
 from envoi.spec import SpecTree
+from envoi.steps.record import OVER, RUNNING
 from envoi.structural_equality import structure
 from envoi.tree import is_branch, leaves, map_leaves
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..errors import EpisodeError
-from ..protocol.env import Env, Reset, Step
+from ..protocol.env import Env, Reset, Step, as_step
 from ..protocol.process import Info, Process, Snapshot
 from ..protocol.reset_options import of_the_episode
 from ..rewards.rewarder import ModelReward, Rewarder
 from ..seeding import Streams
-from ..steps.flat import as_step, flat_step
+from ..steps.flat import flat_step
 from ..steps.program import Program, Stage
 from ..steps.record import NOT_BEGUN, OVER, Record
 

@@ -10,7 +10,6 @@ from typing import Any, cast
 import numpy as np
 
 from ..errors import EpisodeError, SpecError
-from ..protocol.episode import NOT_BEGUN
 from ..protocol.multi_env import (
     COMMON,
     MASK,
@@ -25,6 +24,7 @@ from ..protocol.process import Info, Snapshot
 from ..protocol.reset_options import of_the_episode
 from ..protocol.roster import HasRoster, Roster
 from ..seeding import Streams
+from ..steps.record import NOT_BEGUN
 from ..tree import AnyMapping
 from .model import AnyModel
 

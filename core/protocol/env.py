@@ -20,9 +20,11 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from ..spec import Array, SpecTree, sample
-from .episode import ENDED as ENDED
-from .episode import ENDED_LANES as ENDED_LANES
-from .episode import NOT_RESET as NOT_RESET
+from ..steps.flat import Finish
+from ..steps.program import Program
+from ..steps.record import ENDED as ENDED
+from ..steps.record import ENDED_LANES as ENDED_LANES
+from ..steps.record import NOT_RESET as NOT_RESET
 from .process import Info, Process
 
 REWARD = Array((), "float64", name="reward")
@@ -75,6 +77,14 @@ def full_step(values: tuple[Any, Any, bool, bool, Any, Info]) -> Step:
         return make_step(values)
     observation, reward, terminated, truncated, _, info = values
     return make_step((observation, reward, terminated, truncated, 0.0 if terminated else 1.0, info))
+
+
+def as_step(program: Program) -> Finish:
+    """Returns the finish that makes a `Step`."""
+    usual = "0.0 if terminated else 1.0"
+    factor = f"({usual}) if discount is None else discount" if program.writes("discount") else usual
+    values = f"observation, reward, terminated, truncated, {factor}, info"
+    return Finish("a Step", f"return make_step(({values}))", names={"make_step": make_step})
 
 
 class Env(Process):

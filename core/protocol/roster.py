@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import EpisodeError, SpecError, nearest
-from .episode import NOT_BEGUN, OVER, RUNNING, EpisodeState
+from ..steps.record import NOT_BEGUN, OVER, RUNNING, EpisodeState
 
 NOT_IN_PLAY = "has not been in play in this episode"
 

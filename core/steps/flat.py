@@ -23,13 +23,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..errors import SpecError
-from ..protocol.env import make_step
 from .program import USUAL, VALUES, Gate, Program, maker, registers_read, text_of, titled
 from .record import OVER
 
 
 class Finish(NamedTuple):
-    """What becomes of the values of a step: the last lines of its function, which return.
+    """The last lines of the function of a step, which return its values.
 
     Attributes:
         title: For the comment above the lines.
@@ -46,14 +45,6 @@ class Finish(NamedTuple):
 
 SIX_VALUES = Finish("a tuple of six values", f"return {', '.join(VALUES)}")
 """Returns the six values, with the discount None for the default."""
-
-
-def as_step(program: Program) -> Finish:
-    """Returns the finish that makes a `Step`."""
-    usual = "0.0 if terminated else 1.0"
-    factor = f"({usual}) if discount is None else discount" if program.writes("discount") else usual
-    values = f"observation, reward, terminated, truncated, {factor}, info"
-    return Finish("a Step", f"return make_step(({values}))", names={"make_step": make_step})
 
 
 def flat_step(
@@ -83,7 +74,10 @@ def _write(program: Any, finish: Any, is_apart: bool, *arguments: Any) -> tuple[
 def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) -> tuple[str, list[Any]]:
     """Returns the text of a step, and its objects."""
     objects = {"record": program.record, "gate": gate, "OVER": OVER, **program.objects()}
+    used = {*registers_read(finish.first), *registers_read(finish.last)}
     for name, value in finish.names.items():
+        if name not in used:
+            continue
         if objects.setdefault(name, value) is not value:
             raise SpecError(f"{finish.title!r}: expected one meaning of {name!r} in a step, got two")
     given = [] if layer is None else [name for name, value in objects.items() if value is layer] or ["_"]

@@ -74,7 +74,7 @@ class Program:
         holders: The objects that `kept` names.
 
     Raises:
-        SpecError: A stage sets a register that nobody declared, or two stages give a name two meanings.
+        SpecError: A stage sets an undeclared register, or two stages give a name two meanings.
     """
 
     stages: tuple[Stage, ...]

@@ -12,13 +12,13 @@ from ..batching.loop import Lanes
 from ..errors import EpisodeError
 from ..protocol.batch_env import either, step_masks
 from ..protocol.env import Step
-from ..protocol.episode import ENDED_LANES, OVER, RUNNING
 from ..protocol.infos import Infos
 from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep
 from ..protocol.process import Info
 from ..protocol.roster import check_actions
 from ..rewards.termination import Termination, TerminationFunction, as_termination
 from ..spec import SpecTree
+from ..steps.record import ENDED_LANES, OVER, RUNNING
 from ..wrapping.arguments import acting, at_least, check_waiting, with_zero
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted

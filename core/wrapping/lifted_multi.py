@@ -7,7 +7,6 @@ from typing import Any
 
 from .. import tree
 from ..errors import SpecError
-from ..protocol.episode import OVER
 from ..protocol.fast_steps import fast_multi_step
 from ..protocol.multi_env import (
     MultiEnv,
@@ -20,6 +19,7 @@ from ..protocol.multi_env import (
 from ..protocol.process import Info
 from ..protocol.roster import check_actions
 from ..spec import Spec, zeros
+from ..steps.record import OVER
 from .change import SPECS, Change, Specs
 from .changing import Changing
 from .multi_wrapper import MultiWrapper

@@ -10,16 +10,15 @@ from .. import tree
 from ..errors import EpisodeError, SpecError
 from ..lane_values import put, take
 from ..protocol.batch_env import either, full_lanes_step, step_masks
-from ..protocol.env import Env, Reset, Step
-from ..protocol.episode import ENDED_LANES
+from ..protocol.env import Env, Reset, Step, as_step
 from ..protocol.fast_steps import counted_step, fast_step, program_of
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 from ..spec import Spec, SpecTree
 from ..spec.base import shown
-from ..steps.flat import as_step, flat_step
+from ..steps.flat import flat_step
 from ..steps.program import Program, Stage, library_name
-from ..steps.record import Record
+from ..steps.record import ENDED_LANES, Record
 from .change import SPECS, ElapsedSteps, Specs
 from .changing import Changing
 from .wrapper import Wrapper

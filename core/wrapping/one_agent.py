@@ -13,12 +13,12 @@ import numpy as np
 
 from ..errors import EpisodeError, SpecError
 from ..protocol.env import Env, Reset, Step
-from ..protocol.episode import NOT_BEGUN, OVER, RUNNING, EpisodeState
 from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep
 from ..protocol.process import Info
 from ..protocol.roster import NOT_IN_PLAY, check_actions
 from ..rewards.rewarder import Rewarder, RewardFunction, as_rewarder
 from ..spec import SpecTree
+from ..steps.record import NOT_BEGUN, OVER, RUNNING, EpisodeState
 from ..tree import AnyDict, AnyMapping
 from .delegate import Around
 

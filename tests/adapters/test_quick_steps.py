@@ -20,7 +20,7 @@ from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
 from envoi.adapters.shared.introspection import layers
 from envoi.protocol.env import full_step
-from envoi.protocol.episode import OVER, RUNNING
+from envoi.steps.record import OVER, RUNNING
 
 FIRST, MID, LAST = StepType
 BOX = gymnasium.spaces.Box(-9, 9, (4,), np.float32)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from envoi import EpisodeError, SpecError
 from envoi.protocol.env import ENDED, NOT_RESET
-from envoi.protocol.episode import EpisodeState
 from envoi.protocol.roster import NOT_IN_PLAY, LeftWithoutEnd, Roster
+from envoi.steps.record import EpisodeState
 
 POSSIBLE = ("d", "a", "c", "b")
 

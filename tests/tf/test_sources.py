@@ -18,7 +18,7 @@ import envoi
 from envoi import Array, Discrete
 from envoi.adapters import from_env, from_tf_agents, load, to_tf_agents
 from envoi.adapters.tf_agents import FromTFAgentsBatch, FromTFAgentsLanes
-from envoi.protocol.episode import OVER
+from envoi.steps.record import OVER
 
 NESTED = OrderedDict(
     z=BoundedArraySpec((2,), np.float32, -1, 1), a=(BoundedArraySpec((), np.int64, 0, 4), [ArraySpec((3,), np.int32)])
