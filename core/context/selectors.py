@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ..errors import ContextError, nearest
 from ..tree import AnyMapping, AnyTuple
-from .features import Feature, extremes
+from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformInteger, extremes
 from .sets import Context, Contexts, contexts_of
 from .space import ContextSpace
 
@@ -416,6 +416,41 @@ class Sampled(Selector):
         if self._declared is not None:
             self._declared.verify(context, f"contexts[{number}]")
         return number, context
+
+    def sample_columns(self, rng: np.random.Generator, n: int) -> dict[str, NDArray[Any]] | None:
+        """Chooses as n calls of `select` do, all at once, and returns the sampled values by feature.
+
+        Args:
+            rng: The context stream of the environment.
+            n: The number of contexts, at least 1.
+
+        Returns:
+            For each sampled feature an array of shape (n,), for contexts that otherwise are the `defaults`; None, before
+            the selector has moved on, if this one chooses one by one.
+        """
+        features = self.drawn_from
+        others = {} if self._declared is None else self._declared.features
+        known = {type(feature) for feature in [*features.values(), *others.values()]}
+        kinds = {type(feature) for feature in features.values()}
+        if self.n is not None or type(self) is not Sampled or not kinds <= {UniformFloat, UniformInteger, NormalFloat}:
+            return None
+        if not known <= {UniformFloat, UniformInteger, NormalFloat, Categorical}:  # whose values must be verified
+            return None
+        ends: list[Any] = [(one.low, one.high) for one in features.values() if isinstance(one, UniformFloat)]
+        if kinds == {UniformFloat} and not any(cast("UniformFloat", one).log for one in features.values()):
+            low, high = np.array(ends).T
+            if not np.isfinite(high - low).all():
+                return None
+            rows = rng.uniform(low, high, (n, len(ends)))
+        else:
+            rows = np.array([[feature.sample(rng) for feature in features.values()] for _ in range(n)], object)
+        if self._declared is not None:
+            try:
+                self._declared.verify({**self.defaults, **dict(zip(features, rows[0].tolist(), strict=True))})
+            except ContextError:
+                return None
+        self._advance(n, self.n_calls + n - 1)
+        return {name: np.array(rows[:, index].tolist()) for index, name in enumerate(features)}
 
     @property
     def drawn_from(self) -> dict[str, Feature]:

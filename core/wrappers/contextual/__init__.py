@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from functools import cached_property, partial
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from os import PathLike
 from types import NoneType
 from typing import Any, NoReturn, cast
@@ -14,12 +14,14 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from ...batching.context_table import Coming
 from ...batching.lane_contexts import LaneContexts
 from ...batching.loop import batch, lanes_of
 from ...context.binding import Binding, binding_of, check_names, close_replaced
 from ...context.selectors import Selector
 from ...errors import ContextError, EpisodeError, SpecError
 from ...protocol.batch_env import as_mask, each_of
+from ...protocol.fast_steps import counted_step, ended_step
 from ...protocol.process import Snapshot
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID, refuse_misspelt
 from ...seeding import Streams, batch_streams
@@ -28,8 +30,8 @@ from ...spec.base import shown
 from ...wrapping.change import Change, Specs
 from ...wrapping.delegate import Around
 from ...wrapping.lifted import Lifted
-from .schedule import Chosen, Indices, Noise, Places, Schedule, full_set, selector_of
-from .view import InForce, View, append, put_beside
+from .schedule import Chosen, Indices, InForce, Noise, Schedule, SetTable, full_set, selector_of
+from .view import InfosInForce, View, append, entries, put_beside
 
 __all__ = ["Contextual"]
 
@@ -108,9 +110,9 @@ class Contextual(Lifted):
     """
 
     memory = ("_in_force", "_bound", "_episodes", "_total")
-    _planned = (*Lifted._planned, "_shown_in_infos", "_takes_arrays")
+    _planned = (*Lifted._planned, "_shown_in_infos", "_inmost", "_inner_ended", "_inner_counted")
 
-    _shown_in_infos: Mapping[str, Any]
+    _shown_in_infos: Mapping[str, Any] | None = None  # made when they are asked for
     _is_outdated: bool = False  # True if another `Contextual` has reset the same environment since
 
     def __init__(
@@ -184,7 +186,10 @@ class Contextual(Lifted):
             clip_noise,
             context_bounds or {},
         )
-        self._in_force = InForce.first(first, self._lanes, self._view)
+        table = SetTable(set_of_contexts)
+        table.add([dict(first[1])])  # not one of the set, for it is not in force on the environment
+        table.name([first[0]])
+        self._in_force = InForce(table, np.full(self._lanes or 1, table.size - 1))
         self._bound: Sequence[Mapping[str, Any]] | None = None  # those put in force last, by a binding of one lane
         self._episodes, self._total = 0, 0
         super().__init__(env)
@@ -218,6 +223,8 @@ class Contextual(Lifted):
 
     def _entries(self, elapsed: Any = None) -> Mapping[str, Any]:
         shown = self._shown_in_infos
+        if shown is None:
+            self._shown_in_infos = shown = entries(self._in_force, self._lanes is not None)
         if self._lanes is None and CONTEXT in shown:
             return {**shown, CONTEXT: dict(shown[CONTEXT])}  # each info has a copy, which its reader may change
         return shown
@@ -226,6 +233,15 @@ class Contextual(Lifted):
         self._view.forget()
         super()._plan()
         self._show()
+        inside: Any = self.env
+        while getattr(inside.__class__, "put_context", None) is Around[Any].put_context:
+            inside = inside.env
+        self._inmost = inside  # what contexts are put into
+        if self._lanes is not None:
+            plain = self._begin is None and self._act is None
+            takes = plain and self._binding.sets_features and hasattr(inside.__class__, "takes_coming")
+            self._inner_ended = ended_step(self._env_inside) if takes else None
+            self._inner_counted = counted_step(self._env_inside) if takes else None
 
     def _inner_spec(self, specs: Specs) -> SpecTree:
         """Returns the inner observation spec under all contexts that may come into force."""
@@ -398,7 +414,7 @@ class Contextual(Lifted):
 
     def reset(self, **arguments: Any) -> Any:
         options, seed = arguments.get("options"), arguments.get("seed")
-        lanes: Indices = (0,)
+        lanes: Indices = np.zeros(1, np.intp)
         if self._lanes is not None:
             mask = as_mask(arguments.get("mask"), self._lanes, "mask")
             lanes = np.arange(self._lanes) if mask is None else np.flatnonzero(mask)
@@ -409,6 +425,9 @@ class Contextual(Lifted):
         if "options" in arguments:
             arguments["options"] = options or None
         self._take_charge()
+        with self._ahead() if seed is None and wish is None and not values else nullcontext() as ahead:
+            if ahead is not None:
+                return super().reset(**arguments)
         with self._attempt(lanes):
             if seed is not None:
                 self._follow(seed, lanes)
@@ -417,9 +436,12 @@ class Contextual(Lifted):
                 arguments["seed"] = self._seed_of_replaced()
             return super().reset(**arguments)
 
-    def beginning(self, restart: NDArray[np.bool_]) -> _Attempt:
-        lanes = restart.nonzero()[0]
+    def beginning(self, restart: NDArray[np.bool_]) -> AbstractContextManager[Any]:
         self._take_charge()
+        ahead = self._ahead()
+        if type(ahead) is _Ahead:
+            return ahead
+        lanes = np.asarray(restart).nonzero()[0]
         begun = self._attempt(lanes)
         try:
             self._choose(lanes)
@@ -430,6 +452,68 @@ class Contextual(Lifted):
             begun.__exit__(type(error))
             raise
         return begun
+
+    # Lanes that take their contexts out of a table.
+
+    @property
+    def _takes_coming(self) -> bool:
+        """True if the lanes inside begin in contexts of a table."""
+        return self._lanes is not None and self._binding.sets_features and getattr(self._inmost, "takes_coming", False)
+
+    def _ahead(self) -> AbstractContextManager[Any]:
+        """Returns the context of a reset or step in which lanes begin in contexts that were chosen ahead, if they can.
+
+        Its value then is True, else None.
+        """
+        found = self._schedule.ahead(self.env, self._in_force) if self._takes_coming and self._log is None else None
+        if found is None:
+            return nullcontext()
+        coming, self._in_force = found
+        return _Ahead(self, self._inmost, coming)
+
+    def has_begun(self, place: Any) -> None:
+        """Takes over the places of the contexts that are in force after lanes have begun; for `_Ahead`."""
+        self._in_force = InForce(self._in_force.table, place)
+        self._show()
+
+    @property
+    def counts_steps(self) -> bool:
+        """True if `counted_step` counts the next step."""
+        return self._inner_counted is not None and self._takes_coming and self._env_inside.counts_steps
+
+    def counted_step(self, action: Any, restart: Any = None, hold: Any = None, count: Any = None) -> Any:
+        """Returns the values of `ended_step`; None, before anything has changed, where that must be called."""
+        inner = self._inner_counted
+        if inner is None or self._is_outdated or not self._takes_coming:
+            return None
+        return self._step_inside(partial(inner, count=count), action, restart, hold)
+
+    def ended_step(self, action: Any, restart: Any = None, hold: Any = None) -> tuple[Any, ...]:
+        """Returns the values of a batch's `step_values`, and the mask of the lanes that have ended, or None."""
+        inner = self._inner_ended
+        if inner is not None and not self._is_outdated and self._takes_coming:
+            return self._step_inside(inner, action, restart, hold)
+        return super().ended_step(action, restart, hold)
+
+    def _step_inside(self, inner: Callable[..., Any], action: Any, restart: Any, hold: Any) -> Any:
+        if restart is None:
+            values = inner(action, None, hold)
+        else:
+            begun = self.beginning(restart)
+            with begun:
+                values = inner(action, restart, hold)
+            if values is None:
+                raise AssertionError("lanes that take contexts out of a table count steps")
+        if values is None:
+            return None
+        observation, reward, terminated, truncated, discount, infos, over = values
+        if self._see is not None:
+            observation = self._see(observation, None)
+        if infos.columns == {}:
+            infos = InfosInForce(self._in_force, infos.mask)
+        else:
+            infos = infos.adding(self._entries(), None if hold is None else ~np.asarray(hold))
+        return observation, reward, terminated, truncated, discount, infos, over
 
     def _take_charge(self) -> None:
         """Refuses steps of another `Contextual` around the same environment, whose contexts are no longer in force."""
@@ -480,24 +564,21 @@ class Contextual(Lifted):
             return
         if self._log is not None:
             memory = getattr(self, "_memory", getattr(self, "_common", None))  # the number of steps
-            self._total += 0 if memory is None else int(np.atleast_1d(memory)[np.asarray(lanes, np.intp)].sum())
-        rng = schedule.rng or schedule.generator(self.env)
-        in_columns = n is not None and self._binding.sets_features and not values
-        places = schedule.select_places(rng, len(lanes)) if in_columns and wish is None else None
-        if places is not None:
-            self._put_places(places, lanes)
-            return
-        lanes = _listed(lanes)
-        chosen = schedule.choose(rng, lanes, n or 1, wish)
-        if values:
-            changed = [schedule.changed(one, values) for one in chosen]
-            self._checked([new for new, old in zip(changed, chosen, strict=True) if new is not old], "options")
-            chosen = changed
-        places = schedule.columns.places_of(chosen) if in_columns else None
-        if places is not None:
-            self._put_places(places, np.asarray(lanes))
-        else:
-            self._put(chosen, lanes, bool(values) or wish is not None or schedule.fixed is not None)
+            self._total += 0 if memory is None else int(np.atleast_1d(memory)[lanes].sum())
+        rng, now, places = schedule.generator(self.env), self._in_force, None
+        if wish is None and not values:
+            places = schedule.select_places(rng, len(lanes))
+        if places is None:
+            chosen, given = schedule.choose(rng, lanes.tolist(), n or 1, wish)
+            if values:
+                changed = [schedule.changed(one, values) for one in chosen]
+                differ = [new is not old for new, old in zip(changed, chosen, strict=True)]
+                self._checked([new for new, is_new in zip(changed, differ, strict=True) if is_new], "options")
+                chosen, given = changed, [one or new for one, new in zip(given, differ, strict=True)]
+            if now.table.size > 4 * (len(now.place) + len(now.table.by_id)) + 64:
+                now = InForce(*now.table.compacted(now.place))
+            places = np.array([now.table.place_of(*one) for one in zip(chosen, given, strict=True)], np.intp)
+        self._put(now.with_places(places, lanes), now, lanes)
 
     # Contexts in force.
 
@@ -518,60 +599,43 @@ class Contextual(Lifted):
         self._schedule.go_back(mark)
         if tried is self._in_force:
             return
-        if replaced:
+        if self._takes_coming:
+            self._inmost.coming = None
+        elif replaced:
             close_replaced(self._replaceable(), replaced)
             if self._lanes is None:
                 self._use(replaced[0])
             else:
                 self._env_inside.envs = replaced
         else:
-            places = None if self._lanes is None else _listed(lanes)
+            places = None if self._lanes is None else lanes.tolist()
             self._use(self._binding.apply(self._env_inside, self._in_force.in_lanes(), places))
         self._show()
 
     def _settle(self, lanes: Indices, replaced: tuple[Any, ...]) -> None:
         """Completes a reset or step that was not refused."""
+        if self._takes_coming:
+            self._inmost.coming = None
         if replaced:
             close_replaced(replaced, self._replaceable())
         if self._log is not None:
-            for lane in _listed(lanes):
+            for lane in lanes.tolist():
                 self._log(self._episodes, self._total, dict(self._in_force.in_lanes()[lane]))
                 self._episodes += 1
 
-    def _put_places(self, places: Places, lanes: Indices) -> None:
-        """Puts contexts of the set in force, in a batch that has features by itself."""
-        before, columns = self._in_force, self._schedule.columns
-        differ_in_few = before.columns is columns  # in the features that differ over the set
-        if not differ_in_few and len(lanes) != self._lanes:
-            self._put(columns.entries(columns.ids[places]), _listed(lanes), False)
-            return
-        self._in_force = now = before.with_places(places, lanes, columns, self._view)
-        if differ_in_few:
-            as_arrays = self._takes_arrays
-            self._env_inside.put_context(columns.values(places, as_arrays), lanes if as_arrays else _listed(lanes))
-        else:
-            self._binding.apply(self.env, now.in_lanes(), _listed(lanes))
-        self._show()
-
-    @cached_property
-    def _takes_arrays(self) -> bool:
-        """True if the batch inside holds contexts as arrays."""
-        inside: Any = self._env_inside
-        passes_on = Around[Any].put_context
-        while getattr(inside.__class__, "put_context", None) is passes_on:
-            inside = inside.env
-        return isinstance(inside, LaneContexts)
-
-    def _put(self, chosen: Sequence[Chosen], lanes: Sequence[int], by_values: bool) -> None:
+    def _put(self, now: InForce, before: InForce, lanes: Indices) -> None:
         """Puts contexts in force."""
-        before, view, given = self._in_force, self._view, []
-        if by_values or before.unnamed:
-            given = [lane for lane, one in zip(lanes, chosen, strict=True) if self._schedule.is_given(one)]
-        self._in_force = now = before.with_chosen(chosen, lanes, view, given)
-        if self._lanes is None or not self._binding.sets_features:
-            self._bind(now.in_lanes(), lanes)
+        self._in_force, table = now, now.table
+        if self._takes_coming:
+            self._inmost.coming = Coming(table, before.place, now.place)
+        elif self._lanes is None or not self._binding.sets_features:
+            self._bind(now.in_lanes(), lanes.tolist())
+        elif table.are_named(before.place[lanes]) and table.are_named(now.place[lanes]):
+            as_arrays = isinstance(self._inmost, LaneContexts)
+            values = table.values(now.place[lanes], as_arrays)  # of the features that differ over the set
+            self._env_inside.put_context(values, cast("Any", lanes if as_arrays else lanes.tolist()))
         else:
-            self._binding.apply(self.env, now.in_lanes(), lanes)
+            self._binding.apply(self.env, now.in_lanes(), lanes.tolist())
         self._show()
 
     def _bind(self, contexts: Sequence[Any], lanes: Sequence[int]) -> None:
@@ -595,9 +659,10 @@ class Contextual(Lifted):
 
     def _show(self) -> None:
         """Holds the part of the contexts in force that observations and infos show."""
-        lanes, now = self._lanes is not None, self._in_force
-        self._shown_in_infos = now.infos(lanes)
-        self._view.hold(now.vectors if lanes else now.vectors[0])
+        self._shown_in_infos = None
+        if self._view.is_shown:
+            vectors = self._view.vectors(self._in_force)
+            self._view.hold(vectors if self._lanes is not None else vectors[0])
 
     # Lanes, streams and snapshots.
 
@@ -627,16 +692,15 @@ class Contextual(Lifted):
 
     def restore(self, snapshot: Snapshot) -> None:
         content, schedule = self._content(snapshot)
-        lanes = range(self._lanes or 1)
+        lanes = np.arange(self._lanes or 1)
         with self._attempt(lanes):
             if self._binding.replaces:
                 self._in_force, self._bound = content[1]["_in_force"], None
-                self._bind(self._in_force.in_lanes(), lanes)
+                self._bind(self._in_force.in_lanes(), lanes.tolist())
             super().restore(Snapshot(self._kind, content))
             self._schedule.restore(schedule)
             self._take_charge()
-            if self._in_force.columns is not None:
-                self._in_force = self._in_force.of_the_set(self._schedule.columns)
+            self._in_force = self._in_force.over(self._schedule.contexts)
             self._show()
 
     # Copies.
@@ -645,6 +709,24 @@ class Contextual(Lifted):
         args, kwargs = self._arguments
         kwargs = {name: value for name, value in kwargs.items() if name != "n_envs"}
         return Contextual(env, *args, **{**kwargs, "context_selector": copy.deepcopy(self.context_selector)})
+
+
+class _Ahead(AbstractContextManager[bool]):
+    """Context of a reset or step in which lanes begin in contexts that were chosen ahead."""
+
+    __slots__ = ("_coming", "_lanes", "_outer")
+
+    def __init__(self, outer: Contextual, lanes: Any, coming: Coming) -> None:
+        self._outer, self._lanes, self._coming = outer, lanes, coming
+
+    def __enter__(self) -> bool:
+        self._lanes.coming = self._coming
+        return True
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._lanes.coming = None
+        if kind is None:
+            self._outer.has_begun(self._lanes.place)
 
 
 class _Attempt(AbstractContextManager[None]):
@@ -679,10 +761,6 @@ def _layers(env: Any) -> Iterator[Any]:
         layer = cast("Any", env)
         yield layer
         env = layer.env
-
-
-def _listed(lanes: Indices) -> Sequence[int]:
-    return lanes.tolist() if isinstance(lanes, np.ndarray) else lanes
 
 
 def _refuse(action: Any) -> NoReturn:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import cached_property
 from os import PathLike
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...batching.context_table import Coming, ContextTable, Places
 from ...context import selectors
 from ...context.binding import Binding
 from ...context.features import Categorical, Feature, UniformInteger, extremes
@@ -19,59 +19,87 @@ from ...context.sets import Context, Contexts, contexts_of, fill, load_contexts
 from ...context.space import ContextSpace
 from ...errors import ContextError, nearest
 from ...spec.base import shown
-from ...structural_equality import structure
+from ...structural_equality import Structured, structure
 from ...tree import AnyList, AnyMapping, AnyTuple
 
 Chosen: TypeAlias = tuple[Hashable, Context]
 """An id and a full context; the id is None for a context that was given by its values."""
 
-Indices: TypeAlias = Sequence[int] | NDArray[np.intp]
+Indices: TypeAlias = NDArray[np.intp]
 """The indices of some lanes, in order."""
 
-Places = NDArray[np.intp]
-"""Contexts of a set by their places in it: 0 for the first, and so on."""
+class SetTable(ContextTable):
+    """The contexts of a set, in order, and after them others that were in force.
 
-
-class SetColumns:
-    """The contexts of a set, by place, as columns with one value for each. Never changed, so that copies share it."""
+    Attributes:
+        by_id: The set.
+        ids: The id of each row, an object array of at least `size` elements.
+        given: The rows of contexts that were given by their values.
+        seen: The visible numbers of the first rows, see `View.vectors`; None for none.
+    """
 
     def __init__(self, contexts: Contexts) -> None:
-        self.by_id = contexts
-        self.contexts: list[Context] = list(contexts.values())
-        self.ids = objects(list(contexts))
+        super().__init__(contexts.values())
+        self.by_id, self.ids, self.given = contexts, objects(list(contexts)), set[int]()
+        self.seen: NDArray[np.float64] | None = None
         self._places = {key: place for place, key in enumerate(contexts)}
-        lists = {name: [context[name] for context in self.contexts] for name in self.contexts[0]}
+        lists = {name: [context[name] for context in contexts.values()] for name in next(iter(contexts.values()))}
         # Episodes under contexts of the set differ in no other features.
-        self._columns = {
+        self._differing = {
             n: _array(column) for n, column in lists.items() if any(not _same(v, column[0]) for v in column)
         }
 
-    def entries(self, ids: NDArray[Any]) -> list[tuple[Any, Context]]:
-        """Returns these ids, each with its context."""
-        return [(key, self.by_id[key]) for key in cast("list[Any]", ids.tolist())]
+    def name(self, ids: Sequence[Hashable]) -> None:
+        """Gives ids to the last rows, which were added without."""
+        if self.size > len(self.ids):
+            self.ids = np.concatenate((self.ids, np.empty(max(self.size, 64), object)))
+        for place, key in enumerate(ids, self.size - len(ids)):
+            self.ids[place] = key
 
-    def places_of(self, chosen: Sequence[tuple[Any, Context]]) -> Places | None:
-        """Returns the places of contexts; None if one of them is not of the set."""
-        places: list[int] = []
-        for key, context in chosen:
-            place = self._places.get(key)
-            if place is None or self.contexts[place] is not context:
-                return None
-            places.append(place)
-        return np.array(places, np.intp)
+    def are_named(self, places: Places) -> bool:
+        """Returns True if rows are those of the set."""
+        return bool((places < len(self.by_id)).all())
+
+    def place_of(self, chosen: Chosen, given: bool) -> int:
+        """Returns the place of a context, which is added unless it is of the set."""
+        key, context = chosen
+        place = self._places.get(key)
+        if place is not None and self.context(place) is context:
+            return place
+        self.add([context])
+        self.name([key])
+        if given:
+            self.given.add(self.size - 1)
+        return self.size - 1
 
     def values(self, places: Places, as_arrays: bool) -> dict[str, Any]:
         """Returns the values of the features that differ over the set, by feature; as lists those of no array."""
         return {
             name: column[places] if as_arrays and not column.dtype.hasobject else column[places].tolist()
-            for name, column in self._columns.items()
+            for name, column in self._differing.items()
         }
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> SetColumns:
-        return self
+    def add_named(self, under: Places, columns: Mapping[str, NDArray[Any]], ids: Sequence[Hashable]) -> Places:
+        """Adds a block of rows, see `add_block`, with ids; returns their places."""
+        self.add_block(under, columns)
+        self.name(ids)
+        return np.arange(self.size - len(ids), self.size)
 
-    def __reduce__(self) -> Any:
-        return SetColumns, (self.by_id,)
+    def compacted(self, places: Places, by_id: Contexts | None = None) -> tuple[SetTable, Places]:
+        """Returns a table of the set and these rows only, with their places in it.
+
+        Args:
+            places: The rows.
+            by_id: An equal set to use instead, if it is another object.
+        """
+        table, named = SetTable(self.by_id if by_id is None else by_id), len(self.by_id)
+        kept, result = np.unique(places[places >= named]), places.copy()
+        table.add(self.contexts(kept))
+        table.name(self.ids[kept].tolist())
+        table.given = {named + row for row, place in enumerate(kept.tolist()) if place in self.given}
+        others = places >= named
+        result[others] = named + np.searchsorted(kept, places[others])
+        return table, result
 
 
 def _same(value: Any, other: Any) -> bool:
@@ -133,6 +161,19 @@ class Noise:
         """Returns the context of an episode: a copy with noise."""
         return {**context, **{name: self._around(name, context[name], rng) for name in self.names}}
 
+    def columns(self, contexts: Sequence[Context], places: Places, rng: np.random.Generator) -> dict[str, Any] | None:
+        """Returns the noisy values of contexts as columns, with the numbers that `add` takes; None for arrays."""
+        values = [np.array([context[name] for context in contexts], np.float64) for name in self.names]
+        if any(column.ndim != 1 for column in values):
+            return None
+        far = np.clip(rng.normal(size=(len(places), len(values))), -_REACH, _REACH)
+        columns: dict[str, Any] = {}
+        for index, (name, column) in enumerate(zip(self.names, values, strict=True)):
+            value = column[places]
+            noisy = value + far[:, index] * self._deviation * np.abs(value)
+            columns[name] = np.clip(noisy, *self.limits[name]) if name in self.limits else noisy
+        return columns
+
     def _around(self, name: str, value: Any, rng: np.random.Generator) -> Any:
         value = np.asarray(value, np.float64)
         far = np.clip(np.asarray(rng.normal(size=value.shape), np.float64), -_REACH, _REACH)
@@ -161,6 +202,51 @@ _WITHOUT_NUMBERS = frozenset({RoundRobin, Static})  # they take no random number
 _BY_POSITION = frozenset({RoundRobin, Static, Random, Sampled})  # choices replace `position`, and change nothing else
 
 
+class InForce(Structured):
+    """The contexts in force: their places in a table, one a lane; never changed.
+
+    An environment without lanes counts as one.
+    """
+
+    __slots__ = ("place", "table")
+
+    def __init__(self, table: SetTable, place: Places) -> None:
+        self.table, self.place = table, place
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """The ids, an object array of shape (n,), read-only because infos hold it."""
+        ids = self.table.ids[self.place]
+        ids.flags.writeable = False
+        return ids
+
+    def in_lanes(self) -> list[Context]:
+        """Returns the full contexts, n of them."""
+        return self.table.contexts(self.place)
+
+    def given(self) -> NDArray[np.bool_] | None:
+        """Returns the lanes whose contexts were given by their values; None for none."""
+        rows = self.table.given
+        given = np.array([place in rows for place in self.place.tolist()]) if rows else None
+        return None if given is None or not given.any() else given
+
+    def parts(self) -> list[tuple[str, Any]]:
+        given = self.given()
+        return [("contexts", self.in_lanes()), ("ids", self.ids), ("given", None if given is None else given.tolist())]
+
+    def with_places(self, places: Places, lanes: Indices) -> InForce:
+        """Returns what is in force once some lanes have other contexts of the table."""
+        place = self.place.copy()
+        place[lanes] = places
+        return InForce(self.table, place)
+
+    def over(self, contexts: Contexts) -> InForce:
+        """Returns the same with another object for an equal set, as a pickled snapshot has one of its own."""
+        if self.table.by_id is contexts or not same_contexts(self.table.by_id, contexts):
+            return self
+        return InForce(*self.table.compacted(self.place, contexts))
+
+
 class Schedule:
     """Contexts for episodes: out of a set by a selector, with noise, or fixed by the user."""
 
@@ -172,13 +258,102 @@ class Schedule:
         noise: Noise,
         space: ContextSpace | None,
     ) -> None:
-        self.selector = selector  # first, for copies of a selector share its contexts, and so do then the rest
+        self._selector = selector  # first, for copies of a selector share its contexts, and so do then the rest
         self.contexts, self.default_context = contexts, default_context
         self.noise, self.space = noise, space
         # Both are replaced, never changed, for snapshots share them.
         self.next: Chosen | None = None  # the context of the next episode, where it has been chosen already
         self.fixed: list[Chosen | None] | None = None  # that of each lane; None where the selector chooses
-        self.rng: np.random.Generator | None = None  # of all choices, from the first one on
+        self._rng: np.random.Generator | None = None  # of all choices, from the first one on
+        # Contexts that were chosen ahead of their episodes, and the `mark` before.
+        self._ahead: tuple[Coming, Any] | None = None
+
+    @property
+    def selector(self) -> Selector:
+        """The selector."""
+        self.settle()
+        return self._selector
+
+    @selector.setter
+    def selector(self, selector: Selector) -> None:
+        self.settle()
+        self._selector = selector
+
+    @property
+    def rng(self) -> np.random.Generator | None:
+        """The generator of all choices; None before the first."""
+        self.settle()
+        return self._rng
+
+    @rng.setter
+    def rng(self, rng: np.random.Generator | None) -> None:
+        self.settle()
+        self._rng = rng
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.settle()
+        return vars(self)
+
+    # Choosing ahead.
+
+    def ahead(self, env: Any, now: InForce) -> tuple[Coming, InForce] | None:
+        """Returns contexts that were chosen for at least as many episodes as there are lanes, and those in force.
+
+        They are those that single choices would give, and so are the numbers taken. None where it cannot be known
+        what will be chosen.
+        """
+        n = len(now.place)
+        if self.next is not None or self.fixed is not None:
+            return None
+        if self._ahead is not None:
+            coming, _ = self._ahead
+            if coming.first + n <= len(coming.places) and coming.table is now.table:
+                return coming, now
+        selector, rng = self.selector, self.generator(env)
+        by_itself = type(selector) in _BY_POSITION and selector.contexts is self.contexts
+        if not by_itself or type(rng) is not np.random.Generator:
+            return None
+        if self.noise.names and type(selector) not in _WITHOUT_NUMBERS:
+            return None  # numbers for noise come between those of two steps' choices
+        mark = self.mark(random=True)
+        if not now.table.are_named(now.place):
+            now = InForce(*now.table.compacted(now.place))
+        places = self._draw(now.table, max(1024, 16 * n))
+        if places is None:
+            self.go_back(mark)
+            return None
+        coming = Coming(now.table, now.place, places, 0)
+        self._ahead = coming, mark
+        return coming, now
+
+    def _draw(self, table: SetTable | None, k: int) -> Places | None:
+        """Chooses k contexts, and adds to a table those that it lacks; None if they must be chosen one by one."""
+        selector, rng = self._selector, cast("np.random.Generator", self._rng)
+        if isinstance(selector, Sampled):
+            first = selector.n_calls
+            columns = selector.sample_columns(rng, k)
+            if columns is None or table is None:
+                return None
+            table.add([selector.defaults])
+            table.name([None])
+            return table.add_named(np.full(k, table.size - 1), columns, range(first, first + k))
+        places = cast("Places", selector.select_places(rng, k))
+        if not self.noise.names:
+            return places
+        contexts = list(self.contexts.values())
+        columns = self.noise.columns(contexts, places, rng)
+        if columns is None or table is None:
+            return None
+        return table.add_named(places, columns, table.ids[places].tolist())
+
+    def settle(self) -> None:
+        """Takes back the choices of episodes that have not begun."""
+        if self._ahead is None:
+            return
+        (coming, mark), self._ahead = self._ahead, None
+        self.go_back(mark)
+        if coming.first:
+            self._draw(None, coming.first)
 
     def begin(self) -> None:
         """Restarts the selector."""
@@ -210,7 +385,7 @@ class Schedule:
         """Returns the generator of all choices; the first time it is a copy of the environment's context stream."""
         rng = self.rng
         if rng is None:
-            self.rng = rng = copy.deepcopy(env.streams.context)
+            self._rng = rng = copy.deepcopy(env.streams.context)
         return rng
 
     def select_next(self, env: Any) -> Chosen:
@@ -230,7 +405,7 @@ class Schedule:
 
     def select_places(self, rng: np.random.Generator, n: int) -> Places | None:
         """Returns the contexts of lanes that begin an episode as their places in the set."""
-        selector = self.selector
+        selector = self._selector
         if self.noise.names or self.fixed is not None or self.next is not None:
             return None
         return selector.select_places(rng, n) if selector.contexts is self.contexts else None
@@ -242,19 +417,21 @@ class Schedule:
 
     def choose(
         self, rng: np.random.Generator, lanes: Sequence[int], n: int, wish: Sequence[Chosen] | None = None
-    ) -> list[Chosen]:
-        """Returns the contexts of lanes that begin an episode."""
+    ) -> tuple[list[Chosen], list[bool]]:
+        """Returns the contexts of lanes that begin an episode, and which of them were given by their values."""
         chosen: list[Chosen]
         if wish is None and self.fixed is None and self.next is None:
             chosen = [self.selector.select(rng) for _ in lanes]
         else:
             given = wish or self.fixed or [None] * n
             chosen = [given[lane] or self.select(rng) for lane in lanes]
+        are_given = [self._is_given(one) for one in chosen]
         if self.noise.names:
-            chosen = [one if self.is_given(one) else (one[0], self.noise.add(one[1], rng)) for one in chosen]
-        return chosen
+            each = zip(chosen, are_given, strict=True)
+            chosen = [one if given else (one[0], self.noise.add(one[1], rng)) for one, given in each]
+        return chosen, are_given
 
-    def is_given(self, chosen: Chosen) -> bool:
+    def _is_given(self, chosen: Chosen) -> bool:
         """Returns True if a context was given by its values; the id None alone may be one of the set."""
         key, context = chosen
         return key is None and context is not self.contexts.get(None)
@@ -293,16 +470,11 @@ class Schedule:
             return chosen
         return self.found({**context, **values}, "options")
 
-    @cached_property
-    def columns(self) -> SetColumns:
-        """The set as columns."""
-        return SetColumns(self.contexts)
-
     # Going back.
 
     def mark(self, random: bool = False) -> tuple[Selector, dict[str, Any], Any, Any, Any]:
         """Returns what choices change, for `go_back`: less than a snapshot, and of no use elsewhere."""
-        selector, rng, state = self.selector, self.rng, None
+        selector, rng, state = self.selector, self._rng, None
         if rng is not None and (random or self.noise.names or type(selector) not in _WITHOUT_NUMBERS):
             state = rng.bit_generator.state
         attributes = vars(selector).copy()
@@ -312,22 +484,24 @@ class Schedule:
 
     def go_back(self, mark: tuple[Selector, dict[str, Any], Any, Any, Any]) -> None:
         """Takes back all choices since a `mark`."""
-        self.selector, held, self.rng, state, self.next = mark
-        attributes: dict[str, Any] = vars(self.selector)
+        self._selector, held, self._rng, state, self.next = mark
+        self._ahead = None
+        attributes: dict[str, Any] = vars(self._selector)
         attributes.clear()
         attributes.update(held)
-        if state is not None and self.rng is not None:
-            self.rng.bit_generator.state = state
+        if state is not None and self._rng is not None:
+            self._rng.bit_generator.state = state
 
     def snapshot(self) -> Any:
         """Returns all that decides coming choices."""
-        return copy.deepcopy((self.selector, self.rng)), self.next, self.fixed
+        return copy.deepcopy((self.selector, self._rng)), self.next, self.fixed
 
     def restore(self, content: Any) -> None:
         """Restores the result of `snapshot`."""
         selector_and_rng, self.next, self.fixed = content
-        self.selector, self.rng = copy.deepcopy(selector_and_rng)
-        selector = self.selector
+        self._ahead = None
+        self._selector, self._rng = copy.deepcopy(selector_and_rng)
+        selector = self._selector
         has_others = selector.contexts is not self.contexts and type(selector) in _BY_POSITION
         if has_others and same_contexts(selector.contexts, self.contexts):
             # Of a snapshot that was pickled; with the same object, contexts can be chosen by their places.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -13,11 +13,10 @@ from ... import tree
 from ...context.binding import check_names
 from ...context.features import is_number
 from ...errors import ContextError, SpecError, nearest
-from ...protocol.infos import SomeLanes
+from ...protocol.infos import Infos, SomeLanes
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID
 from ...spec import Array, Discrete, SpecTree
-from ...structural_equality import Structured
-from .schedule import Chosen, Context, Places, Schedule, SetColumns, objects, same_contexts
+from .schedule import Context, InForce, Schedule, objects
 
 SCALES = ("no", "by_mean", "by_default")
 CHANGING = "changing_context_features"
@@ -51,7 +50,7 @@ def append(inner: SpecTree, view: View, lanes: bool) -> Layout:
 
     def hold(vector: NDArray[np.float64]) -> None:
         nonlocal empty
-        # An observation with zeros for its state: `join` copies it, which is faster than concatenating two arrays.
+        # An observation with any numbers for its state: `join` copies it, which is faster than concatenating two arrays.
         empty = np.zeros((*vector.shape[:-1], size + numbers), dtype)
         empty[..., size:] = vector
 
@@ -151,8 +150,6 @@ class View:
         """Decides the bounds of the visible numbers, and of noise."""
         contexts, noise = self._schedule.ends(), self._schedule.noise
         check_names(self._context_bounds, contexts[0], "feature")
-        self._vector_of: dict[Hashable, NDArray[np.float64]] = {}
-        self._vectors: NDArray[np.float64] | None = None
         lows, highs = [np.zeros(0)], [np.zeros(0)]
         for name in self.names:
             low, high = self._bounds_of(name)
@@ -234,20 +231,24 @@ class View:
         for layout in self._layouts.values():
             layout.hold(vectors)
 
-    def vector(self, chosen: Chosen) -> NDArray[np.float64]:
-        """Returns the visible part of a context: float64, of shape (numbers,)."""
-        key, context = chosen
-        if key not in self._schedule.contexts or context is not self._schedule.contexts[key]:
-            return self._vector(context)
-        if key not in self._vector_of:
-            self._vector_of[key] = self._vector(context)
-        return self._vector_of[key]
-
-    def vectors(self, columns: SetColumns) -> NDArray[np.float64]:
-        """Returns the visible parts of the m contexts of the set, shape (m, numbers)."""
-        if self._vectors is None:
-            self._vectors = np.array([self._vector(context) for context in columns.contexts])
-        return self._vectors
+    def vectors(self, now: InForce) -> NDArray[np.float64]:
+        """Returns the visible parts of the contexts in force, of shape (n, numbers)."""
+        table = now.table
+        seen = np.zeros((0, self.low.size)) if table.seen is None else table.seen
+        while len(seen) < table.size:
+            block = table.block_at(len(seen))
+            if isinstance(block, int):
+                new = np.array([self._vector(table.context(place)) for place in range(len(seen), block)])
+            else:
+                under, columns = block
+                new, start = seen[under], 0
+                for name, size in self.sizes.items():
+                    if name in columns:
+                        factor = self._factors[name] if self._any_scale else 1.0
+                        new[:, start] = np.asarray(columns[name], np.float64) / factor
+                    start += size
+            table.seen = seen = np.concatenate((seen, new))
+        return seen[now.place]
 
     def _vector(self, context: Context) -> NDArray[np.float64]:
         parts = [self._number(name, context[name]) for name in self.names]
@@ -292,93 +293,40 @@ def _select(contexts: Sequence[Context], chosen: Sequence[str] | str | None, mas
     return [name for name in names if name not in (mask or ())]
 
 
-# Contexts in force.
-
-_NONE: frozenset[int] = frozenset()
+# Infos.
 
 
-class InForce(Structured):
-    """The contexts in force, by lane; it is replaced, never changed.
-
-    `ids` has shape (n,), read-only because infos hold it, and `vectors`, the visible parts, (n, numbers); an
-    environment without lanes counts as one. The lanes `unnamed` have contexts that were given by values. `columns` is
-    the set, if the contexts of all lanes were chosen out of it by their places.
-    """
-
-    __slots__ = ("_contexts", "columns", "ids", "unnamed", "vectors")
-
-    def __init__(
-        self,
-        ids: Any,
-        vectors: Any,
-        contexts: Sequence[Context] | None = None,
-        unnamed: frozenset[int] = _NONE,
-        columns: SetColumns | None = None,
-    ) -> None:
-        self._contexts, self.ids, self.vectors, self.unnamed = contexts, ids, vectors, unnamed
-        self.columns = columns
-
-    def in_lanes(self) -> Sequence[Context]:
-        """Returns the full contexts, n of them."""
-        if self._contexts is None:
-            self._contexts = [context for _, context in cast("SetColumns", self.columns).entries(self.ids)]
-        return self._contexts
-
-    def parts(self) -> list[tuple[str, Any]]:
-        names = ("ids", "vectors", "unnamed")
-        return [("contexts", self.in_lanes()), *((name, getattr(self, name)) for name in names)]
-
-    @classmethod
-    def first(cls, chosen: Chosen, n: int | None, view: View) -> InForce:
-        """Returns what is in force before the first reset."""
-        key, context = chosen
-        n = n or 1
-        return cls(objects([key] * n), np.array([view.vector((None, context))] * n), [dict(context)] * n)
-
-    def with_places(self, places: Places, lanes: Sequence[int] | Places, columns: SetColumns, view: View) -> InForce:
-        """Returns what is in force once some lanes have new contexts of the set."""
-        ids, vectors = _replace(self.ids, lanes, columns.ids[places]), self.vectors
-        if view.is_shown:
-            vectors = _replace(vectors, lanes, view.vectors(columns)[places])
-        ids.setflags(write=False)
-        return InForce(ids, vectors, None, _NONE, columns)
-
-    def with_chosen(self, chosen: Sequence[Chosen], lanes: Sequence[int], view: View, given: Sequence[int]) -> InForce:
-        """Returns what is in force once some lanes have new contexts."""
-        contexts, ids, vectors, unnamed = list(self.in_lanes()), self.ids.copy(), self.vectors, self.unnamed
-        for lane, (key, context) in zip(lanes, chosen, strict=True):
-            contexts[lane], ids[lane] = context, key
-        ids.setflags(write=False)
-        if given or unnamed:
-            unnamed = unnamed.difference(lanes).union(given)
-        if view.is_shown:
-            vectors = _replace(vectors, lanes, np.array([view.vector(one) for one in chosen]))
-        return InForce(ids, vectors, contexts, unnamed)
-
-    def of_the_set(self, columns: SetColumns) -> InForce:
-        """Returns the same with another object for an equal set, as a pickled snapshot has one of its own."""
-        if self.columns is None or not same_contexts(columns.by_id, self.columns.by_id):
-            return self
-        return InForce(self.ids, self.vectors, None, self.unnamed, columns)
-
-    def infos(self, lanes: bool) -> Mapping[str, Any]:
-        """Returns the entries of infos: the ids, and the values of contexts without one."""
-        if not self.unnamed:
-            return {CONTEXT_ID: self.ids if lanes else self.ids[0]}
-        if not lanes:
-            return {CONTEXT_ID: self.ids[0], CONTEXT: self.in_lanes()[0]}
-        values = objects([context if lane in self.unnamed else None for lane, context in enumerate(self.in_lanes())])
-        mask = np.zeros(len(self.ids), bool)
-        mask[list(self.unnamed)] = True
-        for array in (values, mask):
-            array.flags.writeable = False  # infos hold it
-        return SomeLanes({CONTEXT_ID: self.ids, CONTEXT: values}, {CONTEXT: mask})
+def entries(now: InForce, lanes: bool) -> Mapping[str, Any]:
+    """Returns the entries of infos: the ids, and the values of contexts without one."""
+    ids, given = now.ids, now.given()
+    if given is None:
+        return {CONTEXT_ID: ids if lanes else ids[0]}
+    if not lanes:
+        return {CONTEXT_ID: ids[0], CONTEXT: now.in_lanes()[0]}
+    each = zip(given.tolist(), now.place.tolist(), strict=True)
+    values = objects([now.table.context(place) if one else None for one, place in each])
+    for array in (values, given):
+        array.flags.writeable = False  # infos hold it
+    return SomeLanes({CONTEXT_ID: ids, CONTEXT: values}, {CONTEXT: given})
 
 
-def _replace(values: NDArray[Any], lanes: Sequence[int] | Places, new: NDArray[Any]) -> NDArray[Any]:
-    """Returns values with new ones in some lanes; `new` itself if these are all."""
-    if len(lanes) == len(values):
-        return new
-    values = values.copy()
-    values[lanes] = new
-    return values
+class InfosInForce(Infos):
+    """Infos of nothing but contexts, which are looked up when they are read."""
+
+    __slots__ = ("_entries", "_now")
+
+    def __init__(self, now: InForce, mask: NDArray[np.bool_] | None) -> None:
+        self._now, self._entries = now, None
+        self._lanes, self._n, self.mask = None, len(now.place), mask
+
+    @property
+    def columns(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The columns."""
+        if self._entries is None:
+            self._entries = entries(self._now, True)
+        return self._entries
+
+    @property
+    def masks(self) -> Mapping[Any, NDArray[np.bool_]] | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The masks of single columns."""
+        return getattr(self.columns, "masks", None)
