@@ -9,8 +9,9 @@ independent streams.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from functools import cached_property
+import ctypes
+from collections.abc import Iterable, Sequence
+from functools import cache, cached_property
 from typing import Any, cast, overload
 
 import numpy as np
@@ -113,6 +114,136 @@ class Streams:
     def copy(self) -> Streams:
         """Returns independent streams in the same state, which generate the same numbers from here on."""
         return copy.deepcopy(self)
+
+
+class StreamStates:
+    """The states of many streams at one time, to which they can return: as a snapshot, or where a step is refused.
+
+    Copying a generator takes as long as thousands of numbers, so states are copied as memory where that is known.
+
+    Args:
+        streams: The streams.
+        names: Streams that are made now if they are not there yet, because they may be used before they return.
+    """
+
+    def __init__(self, streams: Iterable[Streams], names: Sequence[str] = ()) -> None:
+        self._streams = list(streams)
+        self._views: list[memoryview] = []
+        self._others: list[Any] = []  # the bit generators that are not of the usual kind
+        self._made = [tuple(self._found(one, names)) for one in self._streams]
+        self._dicts = [vars(one) for one in self._streams]
+        self._size = sum(map(len, self._dicts))
+        self.take()
+
+    def _found(self, streams: Streams, names: Sequence[str]) -> Iterable[str]:
+        for name in names:
+            getattr(streams, name)
+        for name, generator in vars(streams).items():
+            if name != "_root":
+                views = state_memory(generator)
+                self._views.extend(views or ())
+                if views is None:
+                    self._others.append(generator.bit_generator)
+                yield name
+
+    def take(self) -> None:
+        """Takes the states of now, of the generators that were there at first."""
+        self._words = b"".join(self._views)
+        self._states = [bits.state for bits in self._others]
+
+    def now(self) -> StreamStates:
+        """Returns the states of now, of the same generators."""
+        states = StreamStates.__new__(StreamStates)
+        vars(states).update(vars(self))
+        states.take()
+        return states
+
+    def cover(self, streams: list[Streams]) -> bool:
+        """Returns True if these are the very streams, and no generator of theirs was made since."""
+        return self._streams == streams and self._size == sum(map(len, self._dicts))
+
+    def are_of(self, streams: list[Streams]) -> bool:
+        """Returns True if these are the very streams."""
+        return self._streams == streams
+
+    def put_back(self) -> None:
+        """Returns the streams to the states."""
+        for streams, made in zip(self._streams, self._made, strict=True):
+            for name in vars(streams).keys() - {"_root", *made}:
+                delattr(streams, name)  # made since, out of the seed
+        start = 0
+        for view in self._views:
+            view[:] = self._words[start : start + len(view)]
+            start += len(view)
+        for bits, state in zip(self._others, self._states, strict=True):
+            bits.state = state
+
+    def copies(self) -> list[Streams]:
+        """Returns streams in these states, which share nothing with the first ones or with each other's copies."""
+        words, others, start = self._words, iter(zip(self._others, self._states, strict=True)), 0
+        made: dict[int, Streams] = {}
+        for streams, names in zip(self._streams, self._made, strict=True):
+            twin = Streams.__new__(Streams)
+            twin._root = streams._root
+            for name in names:
+                generator = vars(streams)[name]
+                views = state_memory(generator)
+                if views is None:
+                    bits, state = next(others)
+                    bits = copy.deepcopy(bits)
+                    bits.state = state
+                    vars(twin)[name] = np.random.Generator(bits)
+                    continue
+                vars(twin)[name] = new = np.random.Generator(np.random.PCG64(0))
+                for view in cast("Any", state_memory(new)):
+                    view[:] = words[start : start + len(view)]
+                    start += len(view)
+            made.setdefault(id(streams), twin)
+        return [made[id(streams)] for streams in self._streams]
+
+    def __reduce__(self) -> Any:
+        return StreamStates, (self.copies(),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StreamStates:
+        return self  # never changed
+
+
+def state_memory(generator: np.random.Generator) -> list[memoryview] | None:
+    """Returns the memory in which a generator of numpy's default kind keeps its state; None for others.
+
+    The views hold as long as the generator lives.
+    """
+    bits: Any = generator.bit_generator
+    if type(bits) is not np.random.PCG64 or not _memory_is_known():
+        return None
+    return _memory(bits)
+
+
+def state_address(generator: np.random.Generator) -> int:
+    """Returns the address of the four numbers of a generator's state; 0 if `state_memory` returns None."""
+    if state_memory(generator) is None:
+        return 0
+    bits: Any = generator.bit_generator
+    return ctypes.c_uint64.from_address(bits.ctypes.state_address).value
+
+
+def _memory(bits: Any) -> list[memoryview]:
+    # A struct of a pointer to the numbers, and of half a number that is left.
+    address = bits.ctypes.state_address
+    numbers = ctypes.c_uint64.from_address(address).value
+    return [memoryview((ctypes.c_char * n).from_address(at)).cast("B") for at, n in ((numbers, 32), (address + 8, 8))]
+
+
+@cache
+def _memory_is_known() -> bool:
+    """Returns True if this version of numpy keeps states where `_memory` looks for them."""
+    bits, other = np.random.PCG64(1), np.random.PCG64(2)
+    np.random.Generator(bits).integers(9, dtype=np.uint32)  # leaves half a number
+    if ctypes.sizeof(ctypes.c_void_p) != 8:
+        return False
+    for view, its in zip(_memory(other), _memory(bits), strict=True):
+        view[:] = its
+    return other.state == bits.state
 
 
 def batch_streams(seed: int | Sequence[int | None] | None, n: int) -> Streams | None:

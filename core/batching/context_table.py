@@ -81,8 +81,11 @@ class ContextTable:
         while records is not None and done < self.size:
             block = self.block_at(done)
             end = block if isinstance(block, int) else done + len(block[0])
-            columns = self._columns(layout.example, done, block)
-            if layout.holds(columns, end - done):
+            try:
+                columns = self._columns(layout.example, done, block)
+            except KeyError:  # a context without one of the features
+                columns = None
+            if columns is not None and layout.holds(columns, end - done):
                 layout.write(records[done:end], columns)
             else:
                 records = None

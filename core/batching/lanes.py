@@ -3,29 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
+from .. import tree
+from ..authoring.model import Model
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
-from ..lane_values import stack
-from ..protocol.batch_env import BatchEnv, Mask, as_mask, each_of, either, full_lanes_step, make_batch_reset, step_masks
+from ..lane_values import lane, splitter, stack, stacker
+from ..protocol.batch_env import (
+    BatchEnv,
+    Mask,
+    as_mask,
+    default_discounts,
+    each_of,
+    either,
+    full_lanes_step,
+    make_batch_reset,
+    step_masks,
+)
 from ..protocol.env import ENDED_LANES, NOT_RESET, Env, Reset, Step
+from ..protocol.fast_steps import fast_step
 from ..protocol.infos import Infos
 from ..protocol.process import Info, Snapshot
 from ..rewards.rewarder import Rewarder, RewardFunction
-from ..seeding import Streams, batch_streams, lane_seeds
-from ..spec import SpecTree
-from .alike_lanes import check_alike, check_models, check_separate
-from .loop_plan import LaneCall, LoopPlan
+from ..seeding import Streams, StreamStates, batch_streams, lane_seeds
+from ..spec import Array, SpecTree, spec_difference
+from ..spec.base import shown
 
 if TYPE_CHECKING:
-    from ..authoring.model import Model
     from ..context import ContextSpace
 
 
 class Lanes(BatchEnv):
     """A batch that loops over n separate environments. Lane i behaves exactly as environment i alone.
+
+    An error in a lane leaves all lanes as they were if they are models without wrappers. Other environments cannot be
+    undone: the lanes before it have then acted.
 
     Args:
         envs: The environments, with equal specs; only the names may differ, and those of the first are used.
@@ -43,7 +60,8 @@ class Lanes(BatchEnv):
     lanes_can_wait = True
     shares_streams: bool = False
 
-    _plan: LoopPlan | None = None  # made at the first step, and again by copies
+    _plan: _LoopPlan | None = None  # made at the first step, and again by copies
+    _undo: _Undo | None = None  # likewise
     _all_begun: bool = False  # True if all lanes have begun, as far as is known
 
     def __init__(self, envs: Sequence[Env], streams: StreamsOf = "lanes") -> None:
@@ -63,8 +81,16 @@ class Lanes(BatchEnv):
     def _share(self, streams: Streams) -> None:
         """Makes all lanes use one set of random streams."""
         self.shares_streams, self._streams = True, streams
-        for env in self.envs:
+        for env in self._as_they_are:
             cast("Model", env.unwrapped).use_streams(streams)
+
+    @property
+    def _as_they_are(self) -> tuple[Any, ...]:
+        """The environments, whose episodes may be old; for all that is not part of these."""
+        return self.envs
+
+    def _streams_changed(self) -> None:
+        """Called when lanes have got other streams."""
 
     def reset(
         self,
@@ -78,20 +104,21 @@ class Lanes(BatchEnv):
         infos: list[Info] = [{} for _ in self.envs]
         if mask is not None and not mask.all():
             self._check_all_begun("reset", " in all lanes first, without a mask")
-        if self.shares_streams:
-            seeds = [None] * self.batch_size
-            self._share(streams or self.streams)
         observations: list[Any] = []
-        for index, env in enumerate(self.envs):
-            if mask is None or mask[index]:
-                try:
-                    observation, infos[index] = env.reset(seed=seeds[index], options=options)
-                except Exception as error:
-                    error.envoi_lane = index  # type: ignore[attr-defined]
-                    raise
-            else:
-                observation = env.observation
-            observations.append(observation)
+        with self._undone_if_refused():
+            if self.shares_streams:
+                seeds = [None] * self.batch_size
+                self._share(streams or self.streams)
+            for index, env in enumerate(self.envs):
+                if mask is None or mask[index]:
+                    try:
+                        observation, infos[index] = env.reset(seed=seeds[index], options=options)
+                    except Exception as error:
+                        error.envoi_lane = index  # type: ignore[attr-defined]
+                        raise
+                else:
+                    observation = env.observation
+                observations.append(observation)
         self._streams, self._all_begun = streams, True
         self._over = np.zeros(self.batch_size, bool) if mask is None else self._over & ~mask
         return make_batch_reset((stack(self.observation_spec, observations), Infos(infos)))
@@ -146,26 +173,36 @@ class Lanes(BatchEnv):
             return super().seeds_of_lanes(seed)
         return cast("list[int]", lane_seeds(seed, self.batch_size))
 
-    def _planned(self) -> LoopPlan:
+    def _planned(self) -> _LoopPlan:
         plan = self._plan
         # A context's binding may replace environments, and a rewarder the spec of rewards.
         if plan is None or plan.envs is not self.envs or plan.reward_spec is not self.reward_spec:
-            self._plan = plan = LoopPlan(self)
+            self._plan = plan = _LoopPlan(self)
         return plan
 
-    def _stacked(self, plan: LoopPlan, calls: Sequence[LaneCall], action: Any) -> tuple[Any, Any, Any, Any, Any, Infos]:
+    def _undone_if_refused(self) -> AbstractContextManager[None]:
+        """Returns the context of a step or reset that an error in one lane undoes in all, if they are models."""
+        undo, envs = self._undo, self.envs
+        if undo is None or undo.envs is not envs:
+            self._undo = undo = _Undo(envs)
+        return undo if undo.can else nullcontext()
+
+    def _stacked(
+        self, plan: _LoopPlan, calls: Sequence[LaneCall], action: Any
+    ) -> tuple[Any, Any, Any, Any, Any, Infos]:
         """Calls one function for each lane with its action, and returns the six values of all lanes."""
         n = self.batch_size
         actions = plan.split(action)
         if len(actions) != n:
             raise SpecError(f"action: expected one for each of {n} lanes, got {len(actions)}")
         steps: list[Any] = []
-        try:
-            for call, one in zip(calls, actions):  # noqa: B905 (they are counted)
-                steps.append(call(one))
-        except Exception as error:
-            error.envoi_lane = len(steps)  # type: ignore[attr-defined]
-            raise
+        with self._undone_if_refused():
+            try:
+                for call, one in zip(calls, actions):  # noqa: B905 (they are counted)
+                    steps.append(call(one))
+            except Exception as error:
+                error.envoi_lane = len(steps)  # type: ignore[attr-defined]
+                raise
         observations, rewards, ends, cuts, discounts, infos = zip(*steps)  # noqa: B905 (six values each)
         quiet = not (any(ends) or any(cuts))
         return (
@@ -179,7 +216,7 @@ class Lanes(BatchEnv):
 
     def __getstate__(self) -> dict[str, Any]:
         # Assembled steps are not copied: those of a copy would step the original.
-        return {name: value for name, value in vars(self).items() if name != "_plan"}
+        return {name: value for name, value in vars(self).items() if name not in ("_plan", "_undo")}
 
     @property
     def state(self) -> tuple[Any, ...]:
@@ -193,7 +230,7 @@ class Lanes(BatchEnv):
     @property
     def rewarder(self) -> Rewarder:
         """The rewarder of the lanes; can be set for all of them."""
-        return self.envs[0].rewarder
+        return self._as_they_are[0].rewarder
 
     @rewarder.setter
     def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
@@ -203,25 +240,27 @@ class Lanes(BatchEnv):
 
     @property
     def declared_reward_spec(self) -> SpecTree:
-        return self.envs[0].declared_reward_spec
+        return self._as_they_are[0].declared_reward_spec
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
         given = list(contexts)
-        specs = [env.spec_under(given) for env in self.envs]  # called on every lane, to prepare it for the contexts
+        specs = [
+            env.spec_under(given) for env in self._as_they_are
+        ]  # called on every lane, to prepare it for the contexts
         return specs[0]
 
     @property
     def takes_options(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """True if the options of a reset reach the author's code in every lane."""
-        return all(env.takes_options for env in self.envs)
+        return all(env.takes_options for env in self._as_they_are)
 
     def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for env in self.envs for name, value in env.untaken(options).items()}
+        return {name: value for env in self._as_they_are for name, value in env.untaken(options).items()}
 
     @property
     def context_space(self) -> ContextSpace | None:
         """The features of the lanes' contexts; None if there are none."""
-        return getattr(self.envs[0], "context_space", None)
+        return getattr(self._as_they_are[0], "context_space", None)
 
     @property
     def context(self) -> dict[str, list[Any]]:
@@ -237,12 +276,7 @@ class Lanes(BatchEnv):
 
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
-        n = self.batch_size
-        for name, value in context.items():
-            if np.ndim(value) and len(value) != n:
-                raise ContextError(
-                    f"context[{name!r}]: expected one value, or one for each of {n} lanes, got {len(value)}"
-                )
+        self._check_counts(context)
         envs: tuple[Any, ...] = self.envs
         before, i = [env.context for env in envs], 0
         try:
@@ -254,6 +288,14 @@ class Lanes(BatchEnv):
             if not any(map(np.ndim, context.values())):
                 raise
             raise ContextError(f"{error} in lane {i}") from error
+
+    def _check_counts(self, context: Mapping[str, Any]) -> None:
+        n = self.batch_size
+        for name, value in context.items():
+            if np.ndim(value) and len(value) != n:
+                raise ContextError(
+                    f"context[{name!r}]: expected one value, or one for each of {n} lanes, got {len(value)}"
+                )
 
     def ask(self, function: Callable[[Any], Any], lanes: Sequence[int]) -> list[Any]:
         """Calls a function of the environment of each of some lanes, in the process where that is.
@@ -281,7 +323,7 @@ class Lanes(BatchEnv):
             raise ContextError(f"{error} in lane {lane}") from error
 
     def assign_lane(self, number: int) -> None:
-        for index, env in enumerate(self.envs):
+        for index, env in enumerate(self._as_they_are):
             env.assign_lane(number + index)
 
     @property
@@ -294,14 +336,14 @@ class Lanes(BatchEnv):
         self._streams = Streams.from_generator(generator)
         if self.shares_streams:
             self._share(self.streams)
-            return
-        for env, seed in zip(
-            self.envs, lane_seeds(int(cast("Any", generator).integers(2**63)), self.batch_size), strict=True
-        ):
-            env.rng = np.random.default_rng(seed)
+        else:
+            seeds = lane_seeds(int(cast("Any", generator).integers(2**63)), self.batch_size)
+            for env, seed in zip(self._as_they_are, seeds, strict=True):
+                env.rng = np.random.default_rng(seed)
+        self._streams_changed()
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(type(self), ([env.snapshot() for env in self.envs], self._over, self.streams.copy()))
+        return Snapshot(type(self), ([env.snapshot() for env in self.envs], self._over, StreamStates([self.streams])))
 
     def restore(self, snapshot: Snapshot) -> None:
         lanes, over, streams = self._content(snapshot)
@@ -309,7 +351,8 @@ class Lanes(BatchEnv):
             raise SnapshotUnsupported(f"restore: expected a snapshot of {self.batch_size} lanes, got {len(lanes)}")
         for env, held in zip(self.envs, lanes, strict=True):
             env.restore(held)
-        self._over, self._streams, self._all_begun = over, streams.copy(), False
+        self._over, self._all_begun = over, False
+        (self._streams,) = streams.copies()
         if self.shares_streams:
             self._share(self.streams)
 
@@ -318,7 +361,7 @@ class Lanes(BatchEnv):
         return tuple(env.render() for env in self.envs)
 
     def close(self) -> None:
-        for env in self.envs:
+        for env in self._as_they_are:
             env.close()
 
     @property
@@ -328,3 +371,126 @@ class Lanes(BatchEnv):
 
 StreamsOf: TypeAlias = Literal["lanes", "batch"]
 """`"lanes"` if each lane has random streams of its own; `"batch"` if all lanes share one set."""
+
+
+LaneCall: TypeAlias = Callable[[Any], tuple[Any, Any, bool, bool, Any, Info]]
+"""`action -> six values` of a lane, with the discount None for the default."""
+
+
+class _LoopPlan:
+    """Functions of the lanes and of their values, which the steps of a loop call; made once.
+
+    Attributes:
+        envs: The environments that it was made for.
+        reward_spec: The reward spec that it was made for.
+        steps: The step of each lane.
+        restarts: For each lane, a function in place of its step that resets it and returns its first step.
+        pauses: For each lane, a function in place of its step that leaves it where it is.
+    """
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.envs, self.reward_spec, self._discount_spec = lanes.envs, lanes.reward_spec, lanes.discount_spec
+        self._is_one_discount = isinstance(lanes.discount_spec, Array) and lanes.discount_spec.shape == ()
+        self._nothing = tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype)[()], lanes.reward_spec)
+        self.steps: tuple[LaneCall, ...] = tuple(fast_step(env) for env in lanes.envs)
+        self.restarts: tuple[LaneCall, ...] = tuple(partial(self._restart, env) for env in lanes.envs)
+        self.pauses: tuple[LaneCall, ...] = tuple(partial(self._pause, env) for env in lanes.envs)
+        self.split = splitter(lanes.action_spec, lanes.batch_size)
+        self.stack_observations, self.stack_rewards = stacker(lanes.observation_spec), stacker(lanes.reward_spec)
+
+    def _restart(self, env: Env, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        observation, info = env.reset()
+        return observation, self._nothing, False, False, None, info
+
+    def _pause(self, env: Env, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        return env.observation, self._nothing, False, False, None, {}
+
+    def stack_discounts(self, discounts: Sequence[Any], terminated: Sequence[bool]) -> Any:
+        """Returns the discounts of all lanes; None if all have the default."""
+        n = len(discounts)
+        if self._is_one_discount and discounts.count(None) == n:  # arrays do not compare with None
+            return None
+        usual = default_discounts(self._discount_spec, np.array(terminated, bool))
+        each = enumerate(discounts)
+        return stack(
+            self._discount_spec, [lane(self._discount_spec, usual, i) if one is None else one for i, one in each]
+        )
+
+
+_HELD = ("_state", "_observation", "_episode_state", "_streams")
+_held = attrgetter(*_HELD)
+
+
+class _Undo(AbstractContextManager[None]):
+    """The context of a step or reset of models, which an error undoes in all of them.
+
+    Attributes:
+        envs: The environments.
+        can: True if all of them are models as such, whose functions change nothing.
+    """
+
+    def __init__(self, envs: tuple[Any, ...]) -> None:
+        self.envs = envs
+        own = (Model.step, Model.reset, Model.state)
+        kinds = {type(env) for env in envs}
+        self.can = all(issubclass(kind, Model) and (kind.step, kind.reset, kind.state) == own for kind in kinds)
+        self._states: StreamStates | None = None
+
+    def __enter__(self) -> None:
+        self._before = before = list(map(_held, self.envs))
+        states = self._states
+        if states is None or not states.cover([streams for *_, streams in before]):
+            self._states = StreamStates([env.streams for env in self.envs], ("dynamics", "observation"))
+            self._before = list(map(_held, self.envs))
+        else:
+            states.take()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or self._states is None:
+            return
+        for env, before in zip(self.envs, self._before, strict=True):
+            for name, value in zip(_HELD, before, strict=True):
+                setattr(env, name, value)
+        self._states.put_back()
+
+
+def check_alike(envs: Sequence[Env]) -> None:
+    """Checks that environments have equal specs, names apart."""
+    found = lanes_difference(envs)
+    if found is not None:
+        index, path, expected, came = found
+        raise SpecError(
+            f"lane {index}: {path}: expected {expected!r} as in lane 0, got {came!r}; give all lanes equal specs"
+        )
+
+
+def lanes_difference(envs: Sequence[Env]) -> tuple[int, str, SpecTree, SpecTree] | None:
+    """Returns the first lane whose specs differ from those of lane 0, and the difference; None if all are equal."""
+    for index, env in enumerate(envs):
+        for what in ("observation", "action", "reward", "discount"):
+            found = spec_difference(getattr(envs[0], f"{what}_spec"), getattr(env, f"{what}_spec"), what)
+            if found is not None:
+                return index, *found
+    return None
+
+
+def check_separate(envs: Mapping[int, Env]) -> None:
+    """Checks that no two lanes have the same environment inside, which would be stepped once for each."""
+    first: dict[int, int] = {}
+    for index, env in envs.items():
+        other = first.setdefault(id(env.unwrapped), index)
+        if other != index:
+            raise SpecError(
+                f"lanes {other} and {index} are the same environment, {shown(env.unwrapped)}; give a function that "
+                "makes a new one at each call, or the environment itself, which is copied"
+            )
+
+
+def check_models(envs: Sequence[Env]) -> None:
+    """Checks that environments are models, possibly wrapped, so that they can share random streams."""
+    for env in envs:
+        if not isinstance(env.unwrapped, Model):
+            raise SpecError(
+                f"streams='batch': expected models, which take their random numbers as an argument, got {shown(env)}; "
+                "leave out streams"
+            )

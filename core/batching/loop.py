@@ -15,10 +15,9 @@ from ..protocol.env import Env
 from ..spec.base import shown
 from ..structural_equality import structure
 from ..wrapping.wrapper import Wrapper
-from .alike_lanes import lanes_difference
 from .batch_model import BatchModel
 from .lanes import Lanes as Lanes
-from .lanes import StreamsOf
+from .lanes import StreamsOf, lanes_difference
 from .model_batch import ModelBatch
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
@@ -42,5 +43,19 @@ def array_at(typing: Any, address: Any, shape: Any, kind: Any) -> Any:
     return types.Array(kind.dtype, len(shape), "C")(types.int64, shape, kind), build
 
 
-NAMES: dict[str, Any] = {"array_at": array_at, "check_length": check_length}
+_INTEGERS = np.dtype(np.int64)
+_array_at: Any = array_at  # as numba takes it
+
+
+@njit
+def keep_stream(saved: Any, lane: Any, first: Any, state: Any, numbers: Any) -> None:
+    """Copies the state of a lane's generator, see `envoi.seeding.state_memory`; 0 for a generator of another kind."""
+    if numbers != 0:
+        words = _array_at(numbers, (4,), _INTEGERS)
+        for k in range(4):
+            saved[lane, first + k] = words[k]
+        saved[lane, first + 4] = _array_at(state + 8, (1,), _INTEGERS)[0]
+
+
+NAMES: dict[str, Any] = {"array_at": array_at, "check_length": check_length, "keep_stream": keep_stream}
 """The functions by the names that a kernel's lines have for them."""

@@ -119,7 +119,7 @@ class Rows(Leaves):
         for array, leaf, size in zip(arrays, leaves, self._sizes, strict=True):
             array[:, : len(leaf)] = leaf.reshape(-1, size).T if size else 0
 
-    def read(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
-        """Returns the tree of n lanes that rows hold; its arrays are new."""
-        pairs = zip(arrays, self.shapes, strict=True)
-        return self.rebuilt([array.T.reshape(array.shape[1], *shape).copy() for array, shape in pairs])
+    def read(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        """Returns the leaves of n lanes that the first of some rows hold; the arrays are new."""
+        pairs = zip(arrays, self.shapes, strict=False)
+        return [array.T.reshape(array.shape[1], *shape).copy() for array, shape in pairs]

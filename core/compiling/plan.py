@@ -28,11 +28,13 @@ class Output:
 
 
 COMMON = (
-    Held("over", (None,), np.dtype(bool)),
     Held("hold", (None,), np.dtype(bool)),
     Held("ends", (4, None), np.dtype(bool)),
+    Held("progress", (2,), np.dtype(np.int64)),
+    Held("saved", (None, 10), np.dtype(np.int64)),
 )
-"""The lanes that have ended, those that pause, and the ends of a step, see `FLAGS`."""
+"""The lanes that pause, the ends of a step, see `FLAGS`, the lane that the kernel is at and the number of those that
+have begun, and the states of the lanes' streams before."""
 
 FLAGS = ("terminated", "truncated", "cut_off", "ended_now")
 """The rows of `ends`; `truncated` is by the model, and `cut_off` by the model or the limit."""
@@ -40,7 +42,20 @@ FLAGS = ("terminated", "truncated", "cut_off", "ended_now")
 
 def all_held(states: Rows, held: Sequence[Held]) -> list[Held]:
     """Returns all arrays that a kernel is given by their addresses, in the order of its table."""
-    return [*states.held("before"), *states.held("after"), *COMMON, *held]
+    return [*kept(states, "before"), *kept(states, "after"), *COMMON, *held]
+
+
+def kept(states: Rows, name: str) -> list[Held]:
+    """Returns the rows that a step reads from one set, `before`, and writes into the other, `after`.
+
+    Besides states, these are the lanes that have ended, and the places of their contexts.
+    """
+    of_lane = {"over": np.dtype(bool), "place": np.dtype(np.int64)}
+    return [*states.held(name), *(Held(f"{what}_{name}", (None,), dtype) for what, dtype in of_lane.items())]
+
+
+COMING = 5
+"""The last numbers of a kernel's table: see `coming_lines`."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +89,13 @@ def check_lines(actions: Sequence[Action], held: Sequence[Held]) -> list[str]:
         for element, low, high in _bounds(number - 1, action)
     ]
     codes = [f"if {test}:\n    return -1 - {number} * n - i" for number, test in tests]
-    wrong = " | ".join(["over[i]", "cut[i]", *(test for _, test in tests)])
+    wrong = " | ".join(["over_before[i]", "cut[i]", *(test for _, test in tests)])
     return [
         f"def check({', '.join(['table', 'restart', 'cut', *leaves])}):",
         "    n = table[0]",
         "    check_length(restart, n)",
         "    check_length(cut, n)",
-        *indented(held_lines(held, ("over", "hold")), 4),
+        *indented(held_lines(held, ("over_before", "hold")), 4),
         "    wrong = False",
         "    for i in range(n):",
         f"        wrong |= ({wrong}) & (not (restart[i] | hold[i]))",
@@ -88,7 +103,7 @@ def check_lines(actions: Sequence[Action], held: Sequence[Held]) -> list[str]:
         "        return 0",
         "    for i in range(n):",
         "        if not (restart[i] or hold[i]):",
-        "            if over[i] or cut[i]:",
+        "            if over_before[i] or cut[i]:",
         "                return -1 - i",
         *indented(codes, 12),
         "    return 0",
@@ -109,15 +124,26 @@ def head_lines(actions: Sequence[Action], outputs: Sequence[Output], held: Seque
         "    limit = elapsed[n]",
         f"    last = limit - 1 if limit > 0 else {2**62}",
         *indented(held_lines(held), 4),
+        *indented(coming_lines(len(held) + 1), 4),
+    ]
+
+
+def coming_lines(number: int) -> list[str]:
+    """Returns the lines that find the table of contexts, and the places of those in which lanes begin.
+
+    The places are one a lane, or from `first` on those of the lanes that begin, in their order.
+    """
+    return [
+        f"contexts = array_at(table[{number}], (table[{number + 1}],), contexts_kind)",
+        f"coming = array_at(table[{number + 2}], (table[{number + 3}],), place_before_kind)",
+        f"first = table[{number + 4}]",
     ]
 
 
 def last_lines() -> list[str]:
-    """Returns the lines that, once no error can be raised, keep which lanes have ended, and the limit's count."""
-    terminated, truncated, cut_off, _ = (f"ends[{number}, i]" for number in range(len(FLAGS)))
+    """Returns the lines that, once no error can be raised, advance the limit's count."""
+    cut_off = f"ends[{FLAGS.index('cut_off')}, i]"
     return [
-        "    for i in range(n):",
-        f"        over[i] = over[i] if hold[i] else {terminated} | {truncated}",
         "    if limit > 0:",
         "        for i in range(n):",
         f"            cut[i] = (cut[i] & hold[i]) | {cut_off}",
@@ -182,8 +208,7 @@ class Plan:
     begins: bool  # True if the kernel begins episodes itself; False if `initial` is called for them in Python
     names: Callable[[], Mapping[str, Any]]  # more globals of the text
     sources: str  # everything else that the code depends on, as text
-    uses_dynamics: bool  # True if the kernel uses the lanes' dynamics streams
-    uses_observation: bool  # True if it uses their observation streams
+    draws: frozenset[str]  # the functions of the kernel that take random numbers: initial, transition, observe
     # True if what the code has as constants, attributes of some models and globals, has not changed since.
     is_current: Callable[[Iterable[Any]], bool]
     frees_gil: bool = False  # True if other threads may run meanwhile, which costs as much as some ten lanes
@@ -216,6 +241,7 @@ class Plan:
         actions = [np.zeros((n, *action.shape), action.dtype) for action in self.actions]
         outputs = [np.empty((n, *output.shape), output.dtype) for output in self.outputs]
         kinds = {f"{held.name}_kind": held.dtype for held in self.all_held}
+        kinds["contexts_kind"] = self.context.dtype
         from .kernel_functions import NAMES  # imported here, because only compiling needs numba
 
         names = {**CONVERSIONS, **NAMES, **self.names(), **kinds}

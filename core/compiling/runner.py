@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import empty, ndarray
@@ -17,7 +18,10 @@ from ..protocol.env import ENDED, ENDED_LANES
 from ..protocol.fast_steps import Count
 from ..protocol.infos import Infos
 from ..spec import Spec, SpecTree
-from .plan import Action, Functions, Plan
+from .plan import COMING, Action, Functions, Plan, kept
+
+if TYPE_CHECKING:
+    from ..batching.context_table import Coming
 
 
 def rebuilder(structure: Any) -> Callable[[Sequence[Any]], Any]:
@@ -79,7 +83,7 @@ def idle(action: Action, n: int) -> np.ndarray[Any, Any]:
 def launcher(
     plan: Plan, kernel: Callable[..., Any], has_one_action: bool, ends: np.ndarray[Any, Any]
 ) -> Callable[..., Any]:
-    """Returns a function that steps all lanes by a kernel.
+    """Returns a function that computes a step of all lanes by a kernel, which `Runner.exchange` then makes theirs.
 
     A call costs as much as its checks, and a loop over two arrays more than the call. So the function has the checks of
     the common cases of `Runner.converted` and `Runner.mask` in it, and a line for each array. It takes the runner that
@@ -101,7 +105,7 @@ def launcher(
     is_mask = "type(begins) is ndarray and begins.dtype is bools and begins.shape == lanes and begins.flags.carray"
     lines = [
         f"def make({', '.join(names)}):",
-        "    def launch(runner, action, restart, count, ask):",
+        "    def launch(runner, action, restart, count, coming, ask):",
         f"        if {fits if has_one_action else 'False'}:",
         "            action0 = action",
         "        else:",
@@ -112,15 +116,20 @@ def launcher(
         "        begins = none if restart is None else restart",
         f"        if restart is not None and not ({is_mask}):",
         "            begins = runner.mask(restart, 'restart')",
+        "        if coming is not None:",
+        "            runner.turn_to(coming)",
         "        if ask is not None:",
         f"            runner.check(({inputs}), begins, count)  # before the random streams advance",
-        "            ask(runner, None if restart is None else begins)",
+        "            ask(begins)",
         *(f"        new{k} = empty(shape{k}, dtype{k})" for k in range(len(plan.outputs))),
         "        cut, elapsed = count or no_count",
-        f"        ended = kernel(runner.table, begins, cut, elapsed, {inputs}{''.join(new)})",
+        "        try:",
+        f"            ended = kernel(runner.table, begins, cut, elapsed, {inputs}{''.join(new)})",
+        "        except Exception as error:",
+        "            runner.take_back(begins, error)",
+        "            raise",
         "        if ended < 0:",
         f"            runner.refuse(ended, ({inputs}), begins, cut)",
-        "        runner.exchange()",
         *_return_lines(plan, new),
         "    return launch",
     ]
@@ -151,7 +160,9 @@ class Runner:
     """Steps n lanes by a kernel.
 
     `arrays` are those that it is given by their addresses, in `table`; they stay where they are. The masks `terminated`
-    and `truncated` are those of the last step, which the next one changes. `launch` steps all lanes; see `launcher`.
+    and `truncated` are those of the last step, which the next one changes. `launch` computes a step of all lanes, see
+    `launcher`, and changes only the random streams, which an error takes back, and the `count` of a wrapper; `exchange`
+    commits it.
     """
 
     def __init__(self, plan: Plan, action_spec: SpecTree, n: int) -> None:
@@ -164,12 +175,13 @@ class Runner:
         remaining = iter(leaves)
         self.idle = tree.map_leaves(lambda _: next(remaining), action_spec)
         self.arrays = {held.name: held.zeros(n) for held in plan.all_held}
-        self.over = self.arrays["over"]
         self.terminated, _, self.truncated, _ = self.arrays["ends"]
-        one, other = ([self.arrays[held.name] for held in plan.states.held(name)] for name in ("before", "after"))
+        one, other = ([self.arrays[held.name] for held in kept(plan.states, name)] for name in ("before", "after"))
         self._before, self._after = one, other
         rest = list(self.arrays.values())[len(one) + len(other) :]
         self.table, self._next_table = _table(n, *one, *other, *rest), _table(n, *other, *one, *rest)
+        self._coming: Coming | None = None
+        self._read_by_kernel: Any = ()  # the arrays that it is given besides, which must stay where they are
         self.none = np.zeros(n, bool)
         self._no_count: Count = self.none, np.zeros(n + 1, np.int64)
         self._action_spec, has_one = action_spec, isinstance(action_spec, Spec)
@@ -183,18 +195,69 @@ class Runner:
         self._first, *others = [((n, *output.shape), output.dtype) for output in plan.outputs]
         self._others = [empty(*other) for other in others]
 
-    def load(self, leaves: Sequence[Any], over: np.ndarray[Any, Any]) -> bool:
+    @property
+    def over(self) -> np.ndarray[Any, Any]:
+        """The lanes that have ended."""
+        return self._before[-2]
+
+    @property
+    def place(self) -> np.ndarray[Any, Any]:
+        """The places of the lanes' contexts."""
+        return self._before[-1]
+
+    @property
+    def begun(self) -> int:
+        """The number of lanes that have begun in the last step."""
+        return self.arrays["progress"].item(1)
+
+    def load(self, leaves: Sequence[Any]) -> bool:
         """Takes over the states of all lanes."""
         states = self.plan.states
         if not states.holds(leaves, self._n):
             return False
-        states.write(self._before, leaves)
-        self.over[:] = over
+        states.write(self._before[:-2], leaves)
+        self._coming = None
         return True
 
-    def state(self) -> Any:
-        """Returns the states of all lanes; the arrays are new."""
+    def columns(self) -> list[np.ndarray[Any, Any]]:
+        """Returns the states of all lanes by leaf, of shapes (n, …); the arrays are new."""
         return self.plan.states.read(self._before)
+
+    def snapshot(self) -> list[np.ndarray[Any, Any]]:
+        """Returns copies of all rows."""
+        return [row.copy() for row in self._before]
+
+    def restore(self, rows: Sequence[np.ndarray[Any, Any]]) -> None:
+        """Takes over rows of a snapshot."""
+        self._coming = None
+        for row, held in zip(self._before, rows, strict=True):
+            row[:] = held
+
+    def turn_to(self, coming: Coming) -> None:
+        """Lets the next lanes begin in some contexts."""
+        if coming is not self._coming:
+            contexts, places = coming.table.records(self.plan.context), np.ascontiguousarray(coming.places, np.int64)
+            if contexts is None:
+                raise AssertionError("contexts of other types than those that the kernel was compiled for")
+            self._coming, self._read_by_kernel = coming, (contexts, places)
+            self.place[:] = coming.held
+            found = [contexts.ctypes.data, len(contexts), places.ctypes.data, len(places), -1]
+            self.table[-COMING:] = self._next_table[-COMING:] = found
+        self.table[-1] = coming.first
+
+    def take_back(self, begins: np.ndarray[Any, Any], error: Exception) -> None:
+        """Returns the streams of the lanes to where they were before an error in one of them."""
+        lane, draws = int(self.arrays["progress"][0]), self.plan.draws
+        error.envoi_lane = lane  # type: ignore[attr-defined]
+        hold, bits, saved = (self.arrays[name] for name in ("hold", "bits", "saved"))
+        for index in range(lane, -1, -1):  # backwards, because lanes may share streams
+            begun = bool(begins[index])
+            drew = ("initial" if begun else "transition") in draws, "observe" in draws
+            for k, drawn in enumerate(drew):
+                if drawn and not hold[index] and bits[index, 8 + k]:
+                    words = saved[index, 5 * k : 5 * k + 5].tobytes()
+                    ctypes.memmove(int(bits[index, 8 + k]), words[:32], 32)
+                    ctypes.memmove(int(bits[index, 4 * k]) + 8, words[32:], 8)
 
     def write_fresh(self, leaves: Sequence[Any], first: int = 0) -> None:
         """Gives the kernel states in which the next lanes to begin an episode do so."""
@@ -226,7 +289,11 @@ class Runner:
             return None
         observation = empty(*self._first)
         none, elapsed = self._no_count
-        ended = self._kernel(self.table, none, none, elapsed, actions, observation, *self._others)
+        try:
+            ended = self._kernel(self.table, none, none, elapsed, actions, observation, *self._others)
+        except Exception as error:
+            self.take_back(none, error)
+            raise
         if ended < 0:
             self.refuse(ended, (actions,), none, none)
         self.exchange()
@@ -269,4 +336,4 @@ class Runner:
 
 def _table(n: int, *arrays: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Returns the table of a kernel."""
-    return np.array([n, *(array.ctypes.data for array in arrays)], np.int64)
+    return np.array([n, *(array.ctypes.data for array in arrays), *[0] * COMING], np.int64)

@@ -43,11 +43,15 @@ def loop_text(
         "    begun = 0",
         "    ended = 0",
         "    for i in range(n):",
+        "        progress[0] = i",
+        "        place_after[i] = place_before[i]",
         "        acts = False",
         "        if hold[i]:",
         *indented([f"z{k} = {old}" for k, old in enumerate(states.scalars("before", "i"))] + idle, 12),
         "        elif restart[i]:",
+        "            row = coming[i] if first < 0 else coming[first + begun]",
         *indented(sections.begin + idle, 12),
+        "            place_after[i] = row",
         "            begun += 1",
         "        else:",
         "            acts = True",
@@ -68,7 +72,9 @@ def loop_text(
         "        ends[1, i] = truncated",
         "        ends[2, i] = cut_off",
         "        ends[3, i] = terminated or cut_off",
+        "        over_after[i] = over_before[i] if hold[i] else terminated or truncated",
         *last_lines(),
+        "    progress[1] = begun",
         "    return ended",
     ]
     return "\n".join(lines) + "\n"
@@ -110,13 +116,17 @@ def plan_of_model(model: Any) -> Plan:
     sections = _sections(model, states, actions, outputs, rewriter, names, features, begins)
     context = _context_records(features)
     own = Records(dict(rewriter.fields), tuple(rewriter.fields))
+    used = rewriter.uses_generator
+    draws = frozenset(name for name in ("initial", "transition", "observe") if names.get(name) in used)
+    for name, lines, line in _saved_streams(sections):
+        if name in draws:
+            lines.insert(0, line)
     sections.held = [
         Held("settings", (None,), own.dtype),
-        Held("bits", (None, 8), np.dtype(np.int64)),
-        Held("contexts", (None,), context.dtype),
+        Held("bits", (None, 12), np.dtype(np.int64)),
         *([] if begins else states.held("fresh")),
     ]
-    used, functions = rewriter.uses_generator, jitted(rewriter)
+    functions = jitted(rewriter)
     helpers = {"empty": np.empty, **({"State": type(state)} if isinstance(state, tuple) else {})}
     return Plan(
         title=title,
@@ -131,8 +141,7 @@ def plan_of_model(model: Any) -> Plan:
         begins=begins,
         names=lambda: {**functions(), **helpers},
         sources="\n".join([*rewriter.sources, str((own.dtype, context.dtype, actions, outputs))]),
-        uses_dynamics=names["transition"] in used or (begins and names["initial"] in used),
-        uses_observation=names["observe"] in used,
+        draws=draws,
         is_current=rewriter.is_current,
     )
 
@@ -201,7 +210,7 @@ def _sections(
         f"reward[i] = {names['reward']}(own, s, u, q)",
     ]
     if begins:
-        begin = [f"q = {names['initial']}(own, {_generator(0)}, contexts[i])", *_stored(states, "n")]
+        begin = [f"q = {names['initial']}(own, {_generator(0)}, contexts[row])", *_stored(states, "n")]
     else:
         begin = [f"z{k} = {new}" for k, new in enumerate(states.scalars("fresh", "begun"))]
     observe = [*build_after, f"q = {after}", f"o = {names['observe']}(own, q, {_generator(4)})"]
@@ -227,6 +236,16 @@ def _sections(
         ["if not hold[i]:", *(f"    {line}" for line in [*own, *observe])],
         end,
     )
+
+
+def _saved_streams(sections: Sections) -> list[tuple[str, list[str], str]]:
+    """Returns for each function that may draw its lines, and the one before them that saves the lane's stream."""
+    dynamics, observation = (f"keep_stream(saved, i, {5 * k}, bits[i, {4 * k}], bits[i, {8 + k}])" for k in range(2))
+    return [
+        ("initial", sections.begin, dynamics),
+        ("transition", sections.act, dynamics),
+        ("observe", sections.observe, f"if not hold[i]:\n    {observation}"),
+    ]
 
 
 def _fresh_names(lines: list[str], old: str, new: str) -> list[str]:

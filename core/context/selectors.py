@@ -425,8 +425,8 @@ class Sampled(Selector):
             n: The number of contexts, at least 1.
 
         Returns:
-            For each sampled feature an array of shape (n,), for contexts that otherwise are the `defaults`; None, before
-            the selector has moved on, if this one chooses one by one.
+            For each sampled feature an array of shape (n,); contexts otherwise are the `defaults`. None if this
+            selector chooses one by one; it has not moved on then, though it may have taken numbers.
         """
         features = self.drawn_from
         others = {} if self._declared is None else self._declared.features

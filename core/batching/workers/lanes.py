@@ -42,8 +42,7 @@ from ...protocol.process import Info, Snapshot
 from ...rewards.rewarder import Rewarder, RewardFunction
 from ...seeding import batch_streams, lane_seeds
 from ...tree import map_leaves
-from ..alike_lanes import check_alike
-from ..lanes import Lanes
+from ..lanes import Lanes, check_alike
 from .pool import Pool, error_of
 from .process import Failure, Stepped, Task
 

@@ -40,8 +40,7 @@ from ...protocol.fast_steps import fast_step
 from ...protocol.process import Info
 from ...spec import SpecTree
 from ...tree import map_leaves
-from ..alike_lanes import check_separate
-from ..loop_plan import LaneCall
+from ..lanes import LaneCall, check_separate
 from .rows import Rows
 
 # The signal on which a worker writes where it is, also while an environment hangs.

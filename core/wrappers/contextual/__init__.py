@@ -486,7 +486,7 @@ class Contextual(Lifted):
         inner = self._inner_counted
         if inner is None or self._is_outdated or not self._takes_coming:
             return None
-        return self._step_inside(partial(inner, count=count), action, restart, hold)
+        return self._step_inside(partial(cast("Any", inner), count=count), action, restart, hold)
 
     def ended_step(self, action: Any, restart: Any = None, hold: Any = None) -> tuple[Any, ...]:
         """Returns the values of a batch's `step_values`, and the mask of the lanes that have ended, or None."""
@@ -500,10 +500,14 @@ class Contextual(Lifted):
             values = inner(action, None, hold)
         else:
             begun = self.beginning(restart)
-            with begun:
+            begun.__enter__()
+            try:
                 values = inner(action, restart, hold)
-            if values is None:
-                raise AssertionError("lanes that take contexts out of a table count steps")
+            except Exception as error:
+                begun.__exit__(type(error), error, None)
+                raise
+            # None is no error, but no lane has begun either.
+            begun.__exit__(Exception if values is None else None, None, None)
         if values is None:
             return None
         observation, reward, terminated, truncated, discount, infos, over = values
@@ -576,7 +580,7 @@ class Contextual(Lifted):
                 self._checked([new for new, is_new in zip(changed, differ, strict=True) if is_new], "options")
                 chosen, given = changed, [one or new for one, new in zip(given, differ, strict=True)]
             if now.table.size > 4 * (len(now.place) + len(now.table.by_id)) + 64:
-                now = InForce(*now.table.compacted(now.place))
+                now = now.compacted()
             places = np.array([now.table.place_of(*one) for one in zip(chosen, given, strict=True)], np.intp)
         self._put(now.with_places(places, lanes), now, lanes)
 

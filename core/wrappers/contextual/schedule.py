@@ -28,6 +28,7 @@ Chosen: TypeAlias = tuple[Hashable, Context]
 Indices: TypeAlias = NDArray[np.intp]
 """The indices of some lanes, in order."""
 
+
 class SetTable(ContextTable):
     """The contexts of a set, in order, and after them others that were in force.
 
@@ -240,6 +241,10 @@ class InForce(Structured):
         place[lanes] = places
         return InForce(self.table, place)
 
+    def compacted(self) -> InForce:
+        """Returns the same, in a table without the rows that are no longer in force."""
+        return InForce(*self.table.compacted(self.place))
+
     def over(self, contexts: Contexts) -> InForce:
         """Returns the same with another object for an equal set, as a pickled snapshot has one of its own."""
         if self.table.by_id is contexts or not same_contexts(self.table.by_id, contexts):
@@ -308,6 +313,7 @@ class Schedule:
         if self._ahead is not None:
             coming, _ = self._ahead
             if coming.first + n <= len(coming.places) and coming.table is now.table:
+                coming.held = now.place
                 return coming, now
         selector, rng = self.selector, self.generator(env)
         by_itself = type(selector) in _BY_POSITION and selector.contexts is self.contexts
@@ -317,7 +323,7 @@ class Schedule:
             return None  # numbers for noise come between those of two steps' choices
         mark = self.mark(random=True)
         if not now.table.are_named(now.place):
-            now = InForce(*now.table.compacted(now.place))
+            now = now.compacted()
         places = self._draw(now.table, max(1024, 16 * n))
         if places is None:
             self.go_back(mark)

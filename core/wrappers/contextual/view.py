@@ -50,7 +50,7 @@ def append(inner: SpecTree, view: View, lanes: bool) -> Layout:
 
     def hold(vector: NDArray[np.float64]) -> None:
         nonlocal empty
-        # An observation with any numbers for its state: `join` copies it, which is faster than concatenating two arrays.
+        # An observation with zeros for its state: `join` copies it, which is faster than concatenating two arrays.
         empty = np.zeros((*vector.shape[:-1], size + numbers), dtype)
         empty[..., size:] = vector
 
