@@ -417,8 +417,7 @@ class _LoopPlan:
         )
 
 
-_HELD = ("_state", "_observation", "_episode_state", "_streams")
-_held = attrgetter(*_HELD)
+_held = attrgetter("_state", "_observation", "_streams", "step_record.halt")
 
 
 class _Undo(AbstractContextManager[None]):
@@ -439,7 +438,7 @@ class _Undo(AbstractContextManager[None]):
     def __enter__(self) -> None:
         self._before = before = list(map(_held, self.envs))
         states = self._states
-        if states is None or not states.cover([streams for *_, streams in before]):
+        if states is None or not states.cover([streams for _, _, streams, _ in before]):
             self._states = StreamStates([env.streams for env in self.envs], ("dynamics", "observation"))
             self._before = list(map(_held, self.envs))
         else:
@@ -448,9 +447,10 @@ class _Undo(AbstractContextManager[None]):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None or self._states is None:
             return
-        for env, before in zip(self.envs, self._before, strict=True):
-            for name, value in zip(_HELD, before, strict=True):
-                setattr(env, name, value)
+        for env, (state, observation, streams, halt) in zip(self.envs, self._before, strict=True):
+            env.use_streams(streams)
+            env.resume(state, observation, True)
+            env.step_record.halt = halt
         self._states.put_back()
 
 
