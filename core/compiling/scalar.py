@@ -239,7 +239,7 @@ def _sections(
 
 
 def _saved_streams(sections: Sections) -> list[tuple[str, list[str], str]]:
-    """Returns for each function that may draw its lines, and the one before them that saves the lane's stream."""
+    """Returns the lines of each function that may take numbers, and the one before them that saves the stream."""
     dynamics, observation = (f"keep_stream(saved, i, {5 * k}, bits[i, {4 * k}], bits[i, {8 + k}])" for k in range(2))
     return [
         ("initial", sections.begin, dynamics),

@@ -482,14 +482,27 @@ class Contextual(Lifted):
         return self._inner_counted is not None and self._takes_coming and self._env_inside.counts_steps
 
     def counted_step(self, action: Any, restart: Any = None, hold: Any = None, count: Any = None) -> Any:
-        """Returns the values of `ended_step`; None, before anything has changed, where that must be called."""
+        """Returns the values of `ended_step`; None, before anything has changed, where that must be called.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+            hold: As for `step`.
+            count: The limit of steps of a wrapper around this one; None for none.
+        """
         inner = self._inner_counted
         if inner is None or self._is_outdated or not self._takes_coming:
             return None
         return self._step_inside(partial(cast("Any", inner), count=count), action, restart, hold)
 
     def ended_step(self, action: Any, restart: Any = None, hold: Any = None) -> tuple[Any, ...]:
-        """Returns the values of a batch's `step_values`, and the mask of the lanes that have ended, or None."""
+        """Returns the values of a batch's `step_values`, and the mask of the lanes that have ended, or None.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+            hold: As for `step`.
+        """
         inner = self._inner_ended
         if inner is not None and not self._is_outdated and self._takes_coming:
             return self._step_inside(inner, action, restart, hold)
