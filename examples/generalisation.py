@@ -36,11 +36,11 @@ def testing():
 if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp()) / "poles"
 
-    from envoi.integrations.evaluation import evaluate
+    from envoi.integrations.evaluation import evaluate_run
     from envoi.integrations.rllib import Settings, train
 
     train(Settings("python:generalisation:training", stop_return=100, stop_steps=60_000, seed=0), folder)
-    found = evaluate(folder, env="python:generalisation:testing", episodes=8)
+    found = evaluate_run(folder, env="python:generalisation:testing", episodes=8)
     print("pole      length   return")
     for name, estimate in found.contexts.items():
         print(f"{name:10}{LENGTHS[name]:4.1f} m   {estimate}")

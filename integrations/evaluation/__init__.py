@@ -1,10 +1,22 @@
-"""Evaluates a trained policy: whole episodes, one at a time, each from a seed of its own.
+"""Evaluates policies on contexts that they were not trained on, and reports what the evaluations show.
 
-Episodes that run side by side and are counted as they end would favour the short ones.
+    from envoi.integrations.evaluation import evaluate
+
+    rows = evaluate(policy, "envoi:cartpole", contexts="length=0.3..0.7:8", episodes=10)
+
+Importing this package imports neither Ray nor torch; the evaluation of a run does.
 """
 
-from .evaluator import compare, evaluate
-from .results import Episode, Estimate, Evaluation, Form, context_labels, estimate, evaluation_file
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .episodes import evaluate
+
+if TYPE_CHECKING:
+    from .evaluator import compare, evaluate_run
+    from .results import Episode, Estimate, Evaluation, Form, context_labels, estimate, evaluation_file
 
 __all__ = [
     "Episode",
@@ -15,5 +27,13 @@ __all__ = [
     "context_labels",
     "estimate",
     "evaluate",
+    "evaluate_run",
     "evaluation_file",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = "evaluator" if name in ("compare", "evaluate_run") else "results"  # these need what RLlib needs
+    return getattr(import_module(f".{module}", __name__), name)

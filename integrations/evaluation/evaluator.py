@@ -13,8 +13,6 @@ import numpy as np
 import envoi
 from envoi.adapters import load, to_gymnasium, to_rllib
 from envoi.adapters.shared.agent_count import one_agent
-from envoi.protocol.process import Process
-from envoi.wrapping.delegate import Around
 
 from ..errors import one_line
 from ..first_lane import FirstLane
@@ -23,6 +21,7 @@ from ..rllib.multi_agent.joint_policy import JointPolicy
 from ..rllib.multi_agent.league import LeagueFile, matches
 from ..rllib.policy import PolicyValues
 from ..rllib.run_folder import best_trial
+from .episodes import contextual_of
 from .results import Episode, Evaluation, Form, by_agent, by_context, by_policy, estimate, trained_on, write_evaluation
 
 
@@ -120,23 +119,12 @@ def _agent_bytes(observations: Mapping[Any, Any]) -> Iterator[bytes]:
 
 
 def context_ids(env: Any) -> Sequence[Any]:
-    """Returns the ids of the set of contexts of the outermost `Contextual`; empty where there is no such set.
-
-    It may be inside of wrappers, and of forms inside of foreign wrappers.
-    """
-    while not isinstance(env, envoi.Contextual):
-        if isinstance(env, Around):
-            env = env.env
-            continue
-        native = env.unwrapped
-        inner = getattr(native, "core", None)  # every form of envoi has one
-        if native is env or not isinstance(inner, Process):
-            return ()
-        env = inner
-    return list(env.contexts) if len(env.contexts) > 1 else ()
+    """Returns the ids of the set of contexts of the outermost `Contextual`; empty where there is no such set."""
+    contextual = contextual_of(env)
+    return list(contextual.contexts) if contextual is not None and len(contextual.contexts) > 1 else ()
 
 
-def evaluate(
+def evaluate_run(
     folder: str | Path,
     *,
     env: str | None = None,

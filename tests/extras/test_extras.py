@@ -40,6 +40,8 @@ PROMISES = {
     "shown = subprocess.run(command, capture_output=True, text=True)\n"
     "assert 'train' in shown.stdout, shown\n",
     "numba": "import envoi\nenvoi.batch(envoi.models.Catch(), 4, compiled=True).reset(seed=0)\n",
+    "parquet": "from envoi.integrations.evaluation import evaluate\n"
+    "evaluate(lambda _: 0, 'envoi:cartpole', contexts='length=0.3,0.5', out='found')\n",
     "play": "import pygame, typer, yaml\nfrom gymnasium.utils import play\n",
     "plots": "import matplotlib, tensorboardX\nfrom envoi.integrations.rllib import learning_curve\n",
     "docs": "import zensical, mkdocstrings\n",

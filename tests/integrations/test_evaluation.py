@@ -8,7 +8,7 @@ from small_models import Walk
 from traces import exact
 
 import envoi
-from envoi.integrations.evaluation import Episode, compare, context_labels, estimate, evaluate
+from envoi.integrations.evaluation import Episode, compare, context_labels, estimate, evaluate_run
 from envoi.integrations.first_lane import FirstLane
 from envoi.integrations.rllib import RunFolder, Settings, load_policy
 from envoi.lane_values import lane, stack
@@ -39,8 +39,8 @@ def test_both_forms_give_the_same_episodes(cli, trained):
 
 @pytest.mark.parametrize("explore", [False, True])
 def test_same_seed_gives_the_same_episodes(trained, explore):
-    first, again = (evaluate(trained, episodes=3, seed=4, explore=explore) for _ in range(2))
-    other = evaluate(trained, episodes=3, seed=5, explore=explore)
+    first, again = (evaluate_run(trained, episodes=3, seed=4, explore=explore) for _ in range(2))
+    other = evaluate_run(trained, episodes=3, seed=5, explore=explore)
     assert first.episodes == again.episodes
     assert first.episodes != other.episodes
 

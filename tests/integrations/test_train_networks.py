@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("ray.rllib")
 
-from envoi.integrations.evaluation import evaluate
+from envoi.integrations.evaluation import evaluate_run
 from envoi.integrations.rllib import Settings, load_policy, train
 
 sys.path.insert(0, str(Path(__file__).parent))  # where `python:pictures:…` is found
@@ -27,7 +27,7 @@ def test_jobs_with_masks_choose_legal_actions(ray_session, tmp_path, algo, env):
         pytest.skip("DQN has no MultiDiscrete actions")
     train(Settings(env, algo, stop_steps=2_000, check_specs=True), tmp_path / "run")
     for explore in (False, True):  # an illegal action is an error of the env
-        found = evaluate(tmp_path / "run", episodes=3, explore=explore, forms=("core", "gymnasium"))
+        found = evaluate_run(tmp_path / "run", episodes=3, explore=explore, forms=("core", "gymnasium"))
         assert found.forms_agree
         assert found.length.mean == 23
 
@@ -41,7 +41,7 @@ def test_jobs_with_masks_choose_legal_actions(ray_session, tmp_path, algo, env):
 )
 def test_images_are_learned_from(ray_session, tmp_path, env, steps, least):
     train(Settings(env, stop_steps=steps, stop_return=least + 0.1, seed=1), tmp_path / "run")
-    found = evaluate(tmp_path / "run", episodes=10, explore=True)
+    found = evaluate_run(tmp_path / "run", episodes=10, explore=True)
     assert found.episode_return.mean >= 0.8 * least
     policy = load_policy(tmp_path / "run")
     policy.observation_space.seed(0)

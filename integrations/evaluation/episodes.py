@@ -1,0 +1,526 @@
+"""Held-out evaluation: each episode in each context exactly once, from a seed that follows from both.
+
+No episode is counted as it ends, which would favour short ones, and no number depends on how many are played side by
+side, or in which process.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import itertools
+import os
+import pickle
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import envoi
+from envoi.adapters import from_env, load
+from envoi.adapters.shared.agent_count import one_agent
+from envoi.context import ContextRanges, Contexts, ContextSet, read_contexts
+from envoi.context.regions import REGIONS
+from envoi.protocol.process import Process
+from envoi.seeding import check_seed
+from envoi.wrapping.delegate import Around
+
+from ..errors import one_line
+from ..first_lane import FirstLane
+from .policies import Acting, acting_of, seat, sendable
+from .tables import check_parquet, write_tables
+
+
+@dataclass(frozen=True)
+class Task:
+    """An episode to be played: its place among all, its row so far, and the options of its reset."""
+
+    place: int
+    row: Mapping[str, Any]
+    options: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The policy, the env and the contexts of an evaluation, as they are sent to other processes."""
+
+    policy: Any
+    env: Any
+    contexts: Contexts | None
+    batched: bool
+    explore: bool
+    lanes: int
+    max_steps: int
+
+
+def evaluate(
+    policy: Any,
+    env: Any = None,
+    *,
+    contexts: Any = None,
+    episodes: int = 5,
+    seed: int = 0,
+    lanes: int = 16,
+    workers: int | None = None,
+    batched: bool = False,
+    out: str | Path | None = None,
+    address: str | None = None,
+    variant: str | None = None,
+    train_seed: int | None = None,
+    explore: bool = False,
+    max_steps: int = 100_000,
+    observe: Callable[[Mapping[str, Any]], object] | None = None,
+) -> list[dict[str, Any]]:
+    """Plays the same number of episodes in each context with any policy, and returns a row for each episode.
+
+    The seed of an episode follows from `seed`, the id of its context and its number, and no two rows share one. So the
+    rows are the same for any number of lanes and processes, more episodes or contexts leave the others as they are, and
+    `env.reset(seed=row["seed"], options={"context_id": row["context_id"]})` plays a row again.
+
+    Args:
+        policy: A function of an observation, which may have a `reset(seed)` for each episode, or an `initial_state`;
+            with that it is called with its state too, and returns it beside the action. Or a model of
+            Stable-Baselines3, an actor as in Acme, the folder of a run or of a checkpoint of RLlib, or what
+            `load_policy` returns.
+        env: The env: its name, an env of any framework, or a function that makes one; None for that of a run. An
+            `envoi.Contextual` at any depth shows the contexts as it was made to; any other env is put into one that
+            hides them, or shows them if that is what the policy was trained on.
+        contexts: A set of contexts, the path of a file, ranges and grids such as `"length=0.3..0.7:8"` (see
+            `envoi.context.parse_contexts`; 100 samples of a range), the `envoi.context.regions` of a protocol, or
+            contexts by region and id. None for the set of the env's `Contextual`.
+        episodes: How many episodes in each context.
+        seed: Seed of the whole evaluation.
+        lanes: How many episodes a policy with `batched=True` plays side by side; others play one after the other.
+        workers: How many processes play; None for this one alone.
+        batched: True if the policy takes observations of several episodes, with a leading axis, and returns as many
+            actions. A model's actions may differ in the last bits between sizes of batches.
+        out: A folder to write `evaluation.csv` and `evaluation.parquet` into.
+        address: A Ray cluster whose tasks play, such as "auto"; `workers` is their number, 1 a CPU by default.
+        variant: The name of what was trained, for reports; None for that of the run, class or function.
+        train_seed: The seed that the policy was trained with, for reports; None for that of the run or model.
+        explore: Sample the actions of a run as in training, rather than take the best.
+        max_steps: An episode longer than this is an error.
+        observe: Called with each row, in the order in which episodes end; not with workers.
+
+    Returns:
+        Rows with `env`, `variant`, `train_seed`, `region`, `context_id`, `context.<feature>` for each feature,
+        `episode`, `seed`, `return`, `length`, `terminated` and `success`: what the last info has as `is_success`, else
+        None. They are in the order of the contexts.
+
+    Raises:
+        envoi.ContextError: The env lacks a context, or there are none.
+        envoi.EnvoiError: The policy is of no kind above or does not fit the env; the env or a worker failed; an episode
+            did not end; or a number is out of its range.
+    """
+    for what, number in (("episodes", episodes), ("lanes", lanes), ("workers", workers), ("max_steps", max_steps)):
+        if number is not None and (isinstance(number, bool) or not isinstance(cast("Any", number), int) or number < 1):
+            raise envoi.EnvoiError(f"{what}: expected a whole number of at least 1, got {number!r}")
+    check_seed(seed)
+    if out is not None:
+        check_parquet()
+    acting = acting_of(policy, batched, explore)
+    is_own = env is None
+    if env is None:
+        env = _env_of_run(policy)
+    with one_line():
+        core = _make(env)
+    try:
+        found = _contexts_of(contexts, core, seed)
+        asked = _Asked(policy, env, None if found is None else dict(_pairs(found)), batched, explore, lanes, max_steps)
+        if is_own and found is not None:
+            _warn_of_overlap(contextual_of(core), found)
+        core = _prepare(core, asked, acting)
+        row = {"env": _name_of(env, core), "variant": variant or acting.name}
+        row["train_seed"] = acting.train_seed if train_seed is None else train_seed
+        tasks = _tasks(core, row, found, episodes, seed)
+        if workers is None and address is None:
+            played = _play(core, asked, acting, tasks)
+        else:
+            played = _play_elsewhere(asked, tasks, workers, address)
+        rows: list[dict[str, Any]] = [{}] * len(tasks)
+        for place, result in played:
+            rows[place] = result
+            if observe is not None:
+                observe(result)
+    finally:
+        if isinstance(env, str) or _makes_envs(env):
+            core.close()
+    if out is not None:
+        write_tables(Path(out), {"evaluation": rows})
+    return rows
+
+
+# The env and its contexts.
+
+
+def _makes_envs(env: Any) -> bool:
+    return callable(env) and not isinstance(env, Process)
+
+
+def _make(env: Any) -> envoi.Env:
+    """Returns a core env of one lane and one agent."""
+    made = load(env) if isinstance(env, str) else from_env(env() if _makes_envs(env) else env)
+    core = one_agent(cast("Any", made), "an evaluation")
+    return core if core.batch_size is None else FirstLane(cast("envoi.BatchEnv", core))
+
+
+def _env_of_run(policy: Any) -> str:
+    if isinstance(policy, (str, os.PathLike)):
+        from ..rllib import RunFolder
+        from .results import trained_on
+
+        run = RunFolder(Path(policy))
+        if run.exists:
+            return trained_on(run, run.read_settings())
+    raise envoi.EnvoiError("env: which? Only the folder of a run has one; give a name, an env or a function")
+
+
+def _name_of(env: Any, core: envoi.Env) -> str:
+    native: Any = core.unwrapped
+    return env if isinstance(env, str) else getattr(getattr(native, "spec", None), "id", type(native).__name__)
+
+
+def contextual_of(env: Any) -> envoi.Contextual | None:
+    """Returns the outermost `Contextual`, inside of wrappers, and of forms inside of foreign wrappers."""
+    while not isinstance(env, envoi.Contextual):
+        if isinstance(env, Around):
+            env = env.env
+            continue
+        native = env.unwrapped
+        inner = getattr(native, "core", None)  # every form of envoi has one
+        if native is env or not isinstance(inner, Process):
+            return None
+        env = inner
+    return env
+
+
+Found = list[tuple[str | None, Any, Mapping[str, Any]]]
+"""Contexts, each with its region and its id."""
+
+
+def _contexts_of(given: Any, core: envoi.Env, seed: int) -> Found | None:
+    """Returns the contexts that a user gave; None where there are those of the env."""
+    if given is None:
+        return None
+    if isinstance(given, (str, os.PathLike)):
+        given = read_contexts(cast("str", given), getattr(core, "context_space", None))
+    if isinstance(given, ContextRanges):
+        given = given.contexts(seed=seed)
+    parts: dict[str | None, Any] = {None: given}
+    if isinstance(given, Mapping) and any(
+        isinstance(inner, Mapping) for one in given.values() if isinstance(one, Mapping) for inner in one.values()
+    ):
+        parts = dict(given)
+    by_region = None not in parts
+    parts = {name: ContextSet(one) for name, one in parts.items()}
+    empty = [name for name, one in parts.items() if not one]
+    if empty:
+        what = f"contexts[{empty[0]!r}]: the region is empty" if by_region else "contexts: there are none"
+        raise envoi.ContextError(f"{what}; expected at least one context")
+    found: Found = [(name, key, context) for name, one in parts.items() for key, context in one.items()]
+    keys = [key for _, key, _ in found]
+    if len({*keys}) < len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise envoi.ContextError(f"contexts: expected each id once over all regions, got {twice!r} twice")
+    pattern = re.compile(f"({'|'.join(REGIONS)})-[0-9]+")
+    names = [pattern.fullmatch(key) if isinstance(key, str) else None for key in keys]
+    if not by_region and all(names):  # those of `regions` in one set, as a file holds them
+        found = [(cast("Any", name)[1], key, context) for name, (_, key, context) in zip(names, found, strict=True)]
+    return found
+
+
+def _pairs(found: Found) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    return ((key, context) for _, key, context in found)
+
+
+def _prepare(core: envoi.Env, asked: _Asked, acting: Acting) -> envoi.Env:
+    """Returns an env in which the contexts can be chosen, and checks that the policy fits it."""
+    tried = [core]
+    if asked.contexts is not None:
+        contextual = contextual_of(core)
+        if contextual is None:
+            tried = [envoi.Contextual(core, asked.contexts, hide_context=hidden) for hidden in (True, False)]
+        else:
+            for context in asked.contexts.values():
+                contextual.fill_context_with_default(context)  # an error if it is no context of the env at all
+            # Contexts are chosen by their values, so that the agent sees them scaled and selected as in its training.
+            try:
+                for context in asked.contexts.values():
+                    contextual.set(context)
+            except envoi.ContextError:  # observations could lie outside of their spec, unless the set reaches as far
+                tried = [_with_contexts(core, contextual, asked.contexts)]
+            finally:
+                contextual.set(None)
+    for env in tried:
+        if acting.fits(env):
+            return env
+    acting.form(tried[0])  # RLlib's names the difference
+    spaces = f"{acting.policy.observation_space} and {acting.policy.action_space}"
+    raise envoi.EnvoiError(f"env: the policy was trained with {spaces}, and this env has others")
+
+
+def _with_contexts(env: Any, contextual: envoi.Contextual, contexts: Contexts) -> Any:
+    """Returns an env whose `Contextual` has more contexts in its set."""
+    if env is contextual:
+        _, args, kwargs = contextual.construction
+        more = {("", key): value for key, value in contexts.items()}  # ids that are not those of the set
+        kwargs = {**kwargs, "contexts": {**contextual.contexts, **more}, "context_selector": envoi.context.RoundRobin}
+        return envoi.Contextual(contextual.env, *args[1:], **{**kwargs, "context_selector_kwargs": None})
+    return env.over(_with_contexts(env.env, contextual, contexts))
+
+
+def _warn_of_overlap(contextual: envoi.Contextual | None, found: Found) -> None:
+    """Warns of contexts to be judged on that the policy has been trained on, those of the env's own set."""
+    trained = [] if contextual is None else [*contextual.contexts.values()]
+    if contextual is None or len(trained) < 2:
+        return
+    held_out = ((key, contextual.fill_context_with_default(one)) for region, key, one in found if region != "train")
+    both = [repr(key) for key, context in held_out if context in trained]
+    if both:
+        named = ", ".join(both[:5]) + (", …" if len(both) > 5 else "")
+        warnings.warn(f"contexts to be judged on that are also of the training set: {named}", stacklevel=3)
+
+
+def _tasks(core: envoi.Env, row: Mapping[str, Any], found: Found | None, episodes: int, seed: int) -> list[Task]:
+    """Returns the episodes in the order of the contexts."""
+    contextual = contextual_of(core)
+    own = {} if contextual is None else contextual.contexts
+    tasks: list[Task] = []
+    chosen: list[tuple[str | None, Any, dict[str, Any] | None, dict[str, Any] | None]] = []
+    if found is not None and contextual is not None:
+        for region, key, context in found:
+            full = contextual.fill_context_with_default(context)
+            by_id = key in own and own[key] == full
+            chosen.append((region, key, full, {"context_id": key} if by_id else {"context": full}))
+    elif len(own) > 1:
+        chosen = [(None, key, full, {"context_id": key}) for key, full in own.items()]
+    else:  # no contexts, or those that a selector makes
+        chosen = [(None, None, None, None)]
+    features = list(own[next(iter(own))]) if own else []
+    seeds = _seeds([key for _, key, *_ in chosen], episodes, seed)
+    for (region, key, context, options), number in itertools.product(chosen, range(episodes)):
+        values = {f"context.{name}": None if context is None else context.get(name) for name in features}
+        done = {**row, "region": region, "context_id": key, **values, "episode": number}
+        tasks.append(Task(len(tasks), done | {"seed": seeds[number][len(tasks) // episodes]}, options))
+    return tasks
+
+
+def _seeds(keys: Sequence[Any], episodes: int, seed: int) -> list[list[int]]:
+    """Returns a seed of 31 bits for each episode and context, by the number of the episode; all differ.
+
+    Where a seed is taken already, the next attempt gives another. Episodes come one after the other, so more of them
+    change none before.
+    """
+    taken: set[int] = set()
+    drawn: list[list[int]] = []
+    plain = [repr(key) if isinstance(key, (str, int, float, tuple, type(None))) else at for at, key in enumerate(keys)]
+    for number in range(episodes):
+        drawn.append([])
+        for key in plain:
+            for attempt in itertools.count():
+                text = f"{seed} {number} {attempt} {key}".encode()
+                value = int.from_bytes(hashlib.sha256(text).digest()[:4], "big") >> 1
+                if value not in taken:
+                    break
+            taken.add(value)
+            drawn[-1].append(value)
+    return drawn
+
+
+# Playing.
+
+
+def _play(
+    core: envoi.Env, asked: _Asked, acting: Acting, tasks: Sequence[Task]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Plays episodes, and yields the place and the row of each as it ends."""
+    many = min(asked.lanes, len(tasks)) if acting.batched else 1
+    cores = [core]
+    try:
+        while len(cores) < many:
+            cores.append(_another(core, asked, acting))
+        waiting = iter(tasks)
+        lanes = [_Lane(acting.form(one), acting, asked.max_steps) for one in cores]
+        playing = [lane for lane in lanes if lane.begin(next(waiting, None))]
+        while playing:
+            actions = acting.act([lane.seat for lane in playing])
+            for lane, action in zip(playing, actions, strict=True):
+                row = lane.step(action)
+                if row is not None:
+                    assert lane.task is not None
+                    yield lane.task.place, row
+                    lane.begin(next(waiting, None))
+            playing = [lane for lane in playing if lane.task is not None]
+    finally:
+        for one in cores[1:]:
+            one.close()
+
+
+def _another(core: envoi.Env, asked: _Asked, acting: Acting) -> envoi.Env:
+    """Returns a further env like one that is prepared."""
+    if isinstance(asked.env, str) or _makes_envs(asked.env):
+        with one_line():
+            return _prepare(_make(asked.env), asked, acting)
+    try:
+        return copy.deepcopy(core)
+    except Exception as error:
+        raise envoi.EnvoiError(
+            f"env: it cannot be copied ({error}); give a function that makes one, or lanes=1"
+        ) from error
+
+
+class _Lane:
+    """An env in which one episode after the other is played."""
+
+    def __init__(self, env: Any, acting: Acting, max_steps: int) -> None:
+        self.seat, self.task, self._acting, self._max_steps = seat(env), None, acting, max_steps
+
+    def begin(self, task: Task | None) -> bool:
+        """Begins an episode; False if there is none left."""
+        self.task: Task | None = task
+        if task is None:
+            return False
+        here = self.seat
+        with one_line():
+            here.observation, here.info = here.env.reset(seed=task.row["seed"], options=task.options)
+        here.reward, self._rewards = 0.0, list[float]()
+        self._row = dict(task.row)
+        if task.options is None:
+            self._row["context_id"] = here.info.get("context_id")
+            contextual = contextual_of(getattr(here.env, "core", here.env))
+            if contextual is not None:
+                self._row |= {f"context.{name}": value for name, value in contextual.context.items()}
+        self._acting.begin(here, task.row["seed"])
+        return True
+
+    def step(self, action: Any) -> dict[str, Any] | None:
+        """Acts, and returns the episode's row if that ended it."""
+        here, row = self.seat, self._row
+        with one_line():
+            here.observation, reward, terminated, truncated, *more, here.info = here.env.step(action)
+            here.reward = float(reward)
+        self._rewards.append(here.reward)
+        over = bool(terminated), bool(truncated)
+        self._acting.see(here, action, over, more[0] if more else float(not terminated))
+        if not any(over):
+            if len(self._rewards) >= self._max_steps:
+                where = f"context {row['context_id']!r}, seed {row['seed']}"
+                raise envoi.EnvoiError(
+                    f"an episode ({where}) did not end within {self._max_steps} steps; see max_steps"
+                )
+            return None
+        success = here.info.get("is_success")
+        return row | {
+            "return": sum(self._rewards),
+            "length": len(self._rewards),
+            "terminated": over[0],
+            "success": None if success is None else float(success),
+        }
+
+
+# Other processes.
+
+_BOOT = """
+import os, pickle, sys
+answers = os.fdopen(os.dup(1), "wb")
+os.dup2(2, 1)  # what an env prints must not be among the answers
+sys.path[:] = pickle.load(sys.stdin.buffer)
+from envoi.integrations.evaluation.episodes import answer
+answers.write(answer(sys.stdin.buffer.read()))
+"""
+
+
+def answer(request: bytes) -> bytes:
+    """Plays what `_play_elsewhere` has sent, and returns the pickled rows, or the text of an error."""
+    try:
+        asked, tasks = pickle.loads(request)  # noqa: S301 (made by the caller)
+        acting = acting_of(asked.policy, asked.batched, asked.explore)
+        core = _prepare(_make(asked.env), asked, acting)
+        return pickle.dumps(list(_play(core, asked, acting, tasks)))
+    except Exception as error:
+        with_place = error if isinstance(error, envoi.EnvoiError) else f"{type(error).__name__}: {error}"
+        return pickle.dumps(str(with_place))
+
+
+def _play_elsewhere(
+    asked: _Asked, tasks: Sequence[Task], workers: int | None, address: str | None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Plays episodes in processes, or as tasks of Ray."""
+    asked = replace(asked, policy=sendable(asked.policy))
+    if address is None:
+        answers = _answer_in_processes(asked, _shares(tasks, workers or 1))
+    else:
+        answers = _answer_on_ray(asked, tasks, workers, address)
+    for found in map(pickle.loads, answers):
+        if isinstance(found, str):
+            raise envoi.EnvoiError(found)
+        yield from found
+
+
+def _shares(tasks: Sequence[Task], n: int) -> list[Sequence[Task]]:
+    n = min(n, len(tasks))
+    return [tasks[k::n] for k in range(n)]
+
+
+def _answer_in_processes(asked: _Asked, shares: Sequence[Sequence[Task]]) -> Iterator[bytes]:
+    dumps = _dumps_of("cloudpickle", "pickle")
+    requests = [dumps((asked, share)) for share in shares]
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for request in requests:
+            process = subprocess.Popen(  # noqa: S603 (this Python)
+                [sys.executable, "-c", _BOOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            started.append(process)
+            assert process.stdin is not None
+            process.stdin.write(pickle.dumps(sys.path) + request)
+            process.stdin.close()
+        for process in started:
+            assert process.stdout is not None
+            found = process.stdout.read()
+            if process.wait() or not found:
+                raise envoi.EnvoiError(f"a worker of the evaluation ended with exit code {process.returncode}")
+            yield found
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+def _dumps_of(*names: str) -> Callable[[Any], bytes]:
+    """Returns a function that pickles a value by the first of several modules that can."""
+
+    def dumps(value: Any) -> bytes:
+        errors: list[str] = []
+        for name in names:  # the first pickles functions by their code, so lambdas too
+            try:
+                return import_module(name).dumps(value)
+            except Exception as error:  # the objects of users may raise any error
+                errors.append(f"{name}: {error}")
+        raise envoi.EnvoiError(f"policy, env: they cannot be sent to a worker ({'; '.join(errors)})")
+
+    return dumps
+
+
+def _answer_on_ray(asked: _Asked, tasks: Sequence[Task], workers: int | None, address: str) -> Iterator[bytes]:
+    import ray
+
+    dumps = _dumps_of("ray.cloudpickle")
+    is_ours = not ray.is_initialized()
+    if is_ours:
+        ray.init(address=address, log_to_driver=False)
+    try:
+        n = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        remote: Any = ray.remote(num_cpus=1)(answer)
+        futures = [remote.remote(dumps((asked, share))) for share in _shares(tasks, n)]
+        yield from ray.get(futures)
+    finally:
+        if is_ours:
+            ray.shutdown()

@@ -1,0 +1,290 @@
+"""Policies of any library, as one thing that acts in the episodes of an evaluation."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import io
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import envoi
+from envoi.lane_values import lane, stack
+
+from ..errors import one_line
+
+
+class Acting:
+    """How a policy acts: in one episode at a time, or with `batched` in several, each in a seat of its own.
+
+    A seat has the `env` that is stepped, the latest `observation`, `info` and `reward`, and what the policy keeps in
+    the episode, its `state`.
+    """
+
+    batched: bool = False
+    train_seed: int | None = None
+
+    def __init__(self, policy: Any) -> None:
+        self.policy = policy
+        self.name = getattr(policy, "__name__", type(policy).__name__)
+
+    def fits(self, env: envoi.Env) -> bool:
+        """Returns False for an env whose spaces are not those of the policy."""
+        return True
+
+    def form(self, env: envoi.Env) -> Any:
+        """Returns the form of an env in which the policy acts."""
+        return env
+
+    def begin(self, seat: Any, seed: int) -> None:
+        """Begins an episode, of which the first observation is there."""
+
+    def act(self, seats: Sequence[Any]) -> list[Any]:
+        """Chooses an action for each seat."""
+        raise NotImplementedError
+
+    def see(self, seat: Any, action: Any, over: tuple[bool, bool], discount: Any) -> None:
+        """Sees a step, whose observation and reward are in the seat."""
+
+
+class _Callable(Acting):
+    """A function of observations, or an object that can be called like one.
+
+    With a `reset` it remembers by itself; with an `initial_state` it is given its state and returns the next one.
+    """
+
+    def __init__(self, policy: Any, batched: bool) -> None:
+        super().__init__(policy)
+        self.batched = batched
+        self._is_pure = hasattr(policy, "initial_state")
+        self._reset: Any = None if self._is_pure else getattr(policy, "reset", None)
+        if batched and self._reset is not None:
+            raise envoi.EnvoiError(
+                "policy: it has a reset, so it remembers one episode at a time; leave batched=True out, or give the "
+                "state from outside, by an attribute initial_state"
+            )
+
+    def begin(self, seat: Any, seed: int) -> None:
+        if self._is_pure:
+            first = self.policy.initial_state
+            seat.state = first() if callable(first) else copy.deepcopy(first)
+        elif self._reset is not None:
+            takes_seed = any(p.kind is not p.KEYWORD_ONLY for p in inspect.signature(self._reset).parameters.values())
+            self._reset(*[seed] * takes_seed)
+
+    def act(self, seats: Sequence[Any]) -> list[Any]:
+        if not self.batched:
+            (seat,) = seats
+            if not self._is_pure:
+                return [self.policy(seat.observation)]
+            action, seat.state = self.policy(seat.observation, seat.state)
+            return [action]
+        env = seats[0].env
+        observations = stack(env.observation_spec, [seat.observation for seat in seats])
+        if self._is_pure:
+            actions, states = self.policy(observations, _stack_values([seat.state for seat in seats]))
+            for index, seat in enumerate(seats):
+                seat.state = _take(states, index)
+        else:
+            actions = self.policy(observations)
+        if isinstance(actions, (np.ndarray, list)) and np.shape(actions)[:1] != (len(seats),):
+            raise envoi.EnvoiError(
+                f"policy: expected an action for each of {len(seats)} observations, got {np.shape(actions)}"
+            )
+        return [lane(env.action_spec, actions, index) for index in range(len(seats))]
+
+
+class _StableBaselines(Acting):
+    """A model of Stable-Baselines3 or sb3-contrib, recurrent and maskable ones too; it takes its best actions."""
+
+    def __init__(self, policy: Any, batched: bool) -> None:
+        super().__init__(policy)
+        self.batched, self.train_seed = batched, getattr(policy, "seed", None)
+        self._takes_masks = "action_masks" in inspect.signature(policy.predict).parameters
+
+    def fits(self, env: envoi.Env) -> bool:
+        form = self.form(env)
+        spaces = ("observation_space", "action_space")
+        return all(_shape_of(getattr(form, name)) == _shape_of(getattr(self.policy, name)) for name in spaces)
+
+    def form(self, env: envoi.Env) -> Any:
+        from envoi.adapters import to_gymnasium
+
+        return to_gymnasium(env)
+
+    def begin(self, seat: Any, seed: int) -> None:
+        seat.state = None, True
+
+    def act(self, seats: Sequence[Any]) -> list[Any]:
+        observed = [seat.observation for seat in seats]
+        masks = [seat.info.get("action_mask") for seat in seats]
+        has_masks = self._takes_masks and masks[0] is not None
+        if self.batched:
+            more = {"action_masks": np.stack(masks)} if has_masks else {}
+            actions, state = self.policy.predict(_stack_values(observed), deterministic=True, **more)
+            if state is not None:
+                raise envoi.EnvoiError("policy: a recurrent model plays one episode at a time; leave batched=True out")
+            return list(actions)
+        (seat,) = seats
+        state, first = seat.state
+        more = {"action_masks": masks[0]} if has_masks else {}
+        action, state = self.policy.predict(
+            observed[0], state=state, episode_start=np.array([first]), deterministic=True, **more
+        )
+        seat.state = state, False
+        return [action]
+
+
+class _RLlib(Acting):
+    """A `Policy` of `envoi.integrations.rllib`."""
+
+    def __init__(self, policy: Any, run: Path | None) -> None:
+        super().__init__(policy)
+        self.run = run
+        if run is not None:
+            from ..rllib import RunFolder
+            from ..rllib.run_folder import best_trial
+
+            self.name, folder = run.resolve().name, RunFolder(run)
+            if folder.exists:
+                settings = folder.read_settings()
+                self.train_seed = settings.trials[best_trial(folder.read_state(settings)) or 0].seed
+
+    def fits(self, env: envoi.Env) -> bool:
+        try:
+            self._values(env)
+        except envoi.EnvoiError:
+            return False
+        return True
+
+    def form(self, env: envoi.Env) -> Any:
+        self._of_env = self._values(env)
+        return env
+
+    def _values(self, env: envoi.Env) -> Any:
+        from ..rllib.policy import PolicyValues
+
+        return PolicyValues(type(env.unwrapped).__name__, env, self.policy)
+
+    def begin(self, seat: Any, seed: int) -> None:
+        self.policy.reset(seed)
+
+    def act(self, seats: Sequence[Any]) -> list[Any]:
+        (seat,) = seats
+        action = self.policy(self._of_env.encode(seat.observation, seat.info), seat.reward)
+        with one_line():
+            return [self._of_env.decode(action)]
+
+
+class _Actor(Acting):
+    """An actor as in Acme: `observe_first`, `select_action` and `observe`, with the time steps of dm_env."""
+
+    def begin(self, seat: Any, seed: int) -> None:
+        self.policy.observe_first(_dm_env().restart(seat.observation))
+
+    def act(self, seats: Sequence[Any]) -> list[Any]:
+        (seat,) = seats
+        return [self.policy.select_action(seat.observation)]
+
+    def see(self, seat: Any, action: Any, over: tuple[bool, bool], discount: Any) -> None:
+        dm_env = _dm_env()
+        kind = dm_env.StepType.LAST if any(over) else dm_env.StepType.MID
+        self.policy.observe(action, dm_env.TimeStep(kind, seat.reward, discount, seat.observation))
+
+
+def acting_of(policy: Any, batched: bool = False, explore: bool = False) -> Acting:
+    """Returns how a policy acts, whatever library it is of."""
+    if isinstance(policy, _SavedModel):
+        policy = policy.load()
+    run = Path(policy) if isinstance(policy, (str, os.PathLike)) else None
+    if run is not None:
+        from ..rllib import load_policy
+
+        policy = load_policy(run, explore=explore)
+    module = sys.modules.get("envoi.integrations.rllib.policy")
+    if module is not None and isinstance(policy, (module.JointPolicy, module.SeatedPolicy)):
+        raise envoi.EnvoiError("policy: expected that of one agent, got one of several agents; use evaluate_run")
+    one_at_a_time: Acting | None = None
+    if module is not None and isinstance(policy, module.Policy):
+        one_at_a_time = _RLlib(policy, run)
+    elif callable(getattr(policy, "select_action", None)) and callable(getattr(policy, "observe_first", None)):
+        one_at_a_time = _Actor(policy)
+    if one_at_a_time is not None and batched:
+        raise envoi.EnvoiError(f"policy: a {type(policy).__name__} plays one episode at a time; leave batched=True out")
+    if one_at_a_time is not None:
+        return one_at_a_time
+    if callable(getattr(policy, "predict", None)) and hasattr(policy, "observation_space"):
+        return _StableBaselines(policy, batched)
+    if callable(policy):
+        return _Callable(policy, batched)
+    raise envoi.EnvoiError(
+        "policy: expected a function of an observation, a model of Stable-Baselines3, an actor with select_action, or "
+        f"the folder of a run or checkpoint of RLlib, got {policy!r}"
+    )
+
+
+class _SavedModel:
+    """A model of Stable-Baselines3 without its env, which need not be one that can be sent."""
+
+    def __init__(self, model: Any) -> None:
+        self._kind, file = type(model), io.BytesIO()
+        model.save(file)
+        self._data, self._seed = file.getvalue(), getattr(model, "seed", None)
+
+    def load(self) -> Any:
+        model = self._kind.load(io.BytesIO(self._data), device="cpu")
+        model.seed = self._seed
+        return model
+
+
+def sendable(policy: Any) -> Any:
+    """Returns a policy that other processes can have, in the place of one."""
+    is_model = callable(getattr(policy, "predict", None)) and callable(getattr(policy, "save", None))
+    return _SavedModel(policy) if is_model and hasattr(policy, "observation_space") else policy
+
+
+def _dm_env() -> Any:
+    try:
+        import dm_env
+    except ImportError as error:
+        raise envoi.MissingBackend("dm_env is not installed; pip install 'envoi[dm-env]'") from error
+    return dm_env
+
+
+def _shape_of(space: Any) -> Any:
+    """Returns what a space of gymnasium has besides bounds, which may differ between contexts."""
+    inner = getattr(space, "spaces", None)
+    if inner is not None:
+        named = inner.items() if isinstance(inner, Mapping) else enumerate(inner)
+        return {key: _shape_of(one) for key, one in named}
+    return space.shape, str(space.dtype), getattr(space, "n", None)
+
+
+def _stack_values(values: Sequence[Any]) -> Any:
+    """Stacks arrays, or dicts, tuples and lists of them."""
+    first = values[0]
+    if isinstance(first, Mapping):
+        return {key: _stack_values([value[key] for value in values]) for key in first}
+    if isinstance(first, (tuple, list)):
+        return type(first)(_stack_values(parts) for parts in zip(*values, strict=True))
+    return np.stack([np.asarray(value) for value in values])
+
+
+def _take(values: Any, index: int) -> Any:
+    """Returns one of those that `_stack_values` has stacked."""
+    if isinstance(values, Mapping):
+        return {key: _take(value, index) for key, value in values.items()}
+    if isinstance(values, (tuple, list)):
+        return type(values)(_take(value, index) for value in values)
+    return values[index]
+
+
+def seat(env: Any) -> Any:
+    """Returns a seat in an env, for a policy."""
+    return SimpleNamespace(env=env, observation=None, info={}, reward=0.0, state=None)

@@ -1,0 +1,102 @@
+"""Tables as CSV in full precision, parquet and LaTeX, each file written as a whole."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import envoi
+from envoi.atomic_write import write_atomically
+
+Row = Mapping[str, Any]
+
+
+def check_parquet() -> Any:
+    """Imports pyarrow, before anything that takes long."""
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise envoi.MissingBackend(
+            "pyarrow is not installed, which writes .parquet; pip install 'envoi[parquet]'"
+        ) from error
+    return pyarrow
+
+
+def write_tables(folder: Path, tables: Mapping[str, Sequence[Row]], more: Mapping[str, str] | None = None) -> None:
+    """Writes each table as `<name>.csv` and `.parquet`, and other files by name; all are made before any is written."""
+    files: dict[str, str | bytes] = {}
+    for name, rows in tables.items():
+        files |= {f"{name}.csv": csv_text(rows), f"{name}.parquet": _parquet_bytes(rows)}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, contents in {**files, **(more or {})}.items():
+        write_atomically(folder / name, contents)
+
+
+def csv_text(rows: Sequence[Row]) -> str:
+    """Returns a table as CSV; floats have all their digits, and None is an empty cell."""
+    file = io.StringIO(newline="")
+    writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+_TEXTS = ("env", "variant", "region", "x", "y")
+
+
+def _parquet_bytes(rows: Sequence[Row]) -> bytes:
+    pa = check_parquet()
+    columns = dict[str, Any]()
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        if len({type(value) for value in values} - {type(None), int, float}) > 1 or (
+            {str, int, float} & {*map(type, values)} > {str}
+        ):
+            values = [None if value is None else str(value) for value in values]
+        kind = pa.string() if name in _TEXTS else pa.int64() if name == "train_seed" else None
+        columns[name] = pa.array(values, pa.float64() if kind is None and not any(values) and None in values else kind)
+    sink = io.BytesIO()
+    pa.parquet.write_table(pa.table(columns), sink)
+    return sink.getvalue()
+
+
+def latex_text(rows: Sequence[Row]) -> str:
+    """Returns a table for `booktabs`, with numbers of four significant digits."""
+    names = list(rows[0])
+    lines = [r"\begin{tabular}{" + "".join("l" if name in (*_TEXTS, "context_id") else "r" for name in names) + "}"]
+    lines += [r"\toprule", " & ".join(map(_escape, names)) + r" \\", r"\midrule"]
+    for row in rows:
+        cells = (f"{value:.4g}" if isinstance(value, float) else _escape(value) for value in row.values())
+        lines.append(" & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _escape(value: Any) -> str:
+    text = "--" if value is None else str(value)
+    for letter in "\\&%$#_{}~^":
+        text = text.replace(letter, {"\\": "\0", "~": r"\~{}", "^": r"\^{}"}.get(letter, "\\" + letter))
+    return text.replace("\0", r"\textbackslash{}")
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Reads a table of CSV or parquet; numbers of CSV are numbers, and empty cells None."""
+    if path.suffix == ".parquet":
+        check_parquet()
+        from pyarrow import ArrowException, parquet
+
+        try:
+            return parquet.read_table(path).to_pylist()
+        except (ArrowException, OSError) as error:
+            raise envoi.EnvoiError(f"{path}: not a parquet file: {error}") from error
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file, strict=True))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise envoi.EnvoiError(f"{path}: not CSV: {error}") from error
+    for index, row in enumerate(rows):
+        if None in row or None in row.values():
+            raise envoi.EnvoiError(f"{path}: line {index + 2} has another number of cells than the header")
+    return [{name: None if cell == "" else cell for name, cell in row.items()} for row in rows]
