@@ -327,6 +327,22 @@ class Lanes(BatchEnv):
             env.assign_lane(number + index)
 
     @property
+    def reports_ends(self) -> bool:
+        """True if a wrapper inside must know of episodes that end outside of it."""
+        return any(getattr(env, "reports_ends", False) for env in self.envs)
+
+    def ended_outside(self, lanes: Any = None, terminated: bool = False) -> None:
+        """See `Around.ended_outside`.
+
+        Args:
+            lanes: The lanes, as a mask; None for all.
+            terminated: False if they were truncated.
+        """
+        for index in range(self.batch_size) if lanes is None else np.flatnonzero(lanes).tolist():
+            if getattr(self.envs[index], "reports_ends", False):
+                cast("Any", self.envs[index]).ended_outside(None, terminated)
+
+    @property
     def rng(self) -> np.random.Generator:
         """A generator for the batch; setting it gives each lane a generator that is seeded from it, or all lanes it."""
         return self.streams.dynamics

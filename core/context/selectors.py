@@ -52,6 +52,10 @@ class Selector(ABC):
 
     lane: int = 0
 
+    by_position: bool = (
+        False  # True if choices take no numbers of `rng`, and replace `position` but change nothing else
+    )
+
     _given: Contexts | None = None
     _entries: dict[Any, tuple[Any, Context]] = {}  # noqa: RUF012
 

@@ -65,6 +65,7 @@ class Curriculum(Selector):
     """
 
     learned: ClassVar[tuple[str, ...]] = ()
+    by_position = True
 
     _makes_contexts: bool = False  # True if `contexts` are not those of `begin`
 

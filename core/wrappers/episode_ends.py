@@ -87,6 +87,8 @@ class Terminated(Lifted):
     def _of_lanes(self, before: Any, action: Any, step: Step, acted: Any, kept: Any) -> Step:
         verdict = self._verdicts(before, action) & acted
         self._cut = verdict | kept
+        if verdict.any():
+            self.ended_outside(verdict, True)
         discount = tree.map_leaves(lambda leaf: _zero_where(verdict, leaf), step.discount)
         return step._replace(terminated=step.terminated | verdict, discount=discount)
 
@@ -115,12 +117,14 @@ class Terminated(Lifted):
         if not self._verdict(before, action, self.env.state):
             return step
         self.step_record.halt = OVER
+        self.ended_outside(None, True)
         return step._replace(terminated=True, discount=0.0 * step.discount)
 
     def _of_several(self, before: Any, actions: Any, step: MultiStep) -> MultiStep:
         self._cut = bool(self._verdict(before, actions, self.env.state))
         if not self._cut:
             return step
+        self.ended_outside(None, True)
         agents = step.rewards
         seen = {a: step.observations[a] if a in step.observations else self.env.observation(a) for a in agents}
         discounts = {agent: 0.0 * discount for agent, discount in step.discounts.items()}
@@ -184,6 +188,8 @@ class _PaddedEnv(LiftedEnv):
         self._terminated = self._terminated & ~began | step.terminated
         self._truncated = self._truncated & ~began | step.truncated
         full = acts & (self._elapsed >= self.fix_length)
+        if (cut := full & ~(self._terminated | self._truncated)).any():
+            self.ended_outside(cut)
         terminated, truncated = full & self._terminated, full & (self._truncated | ~self._terminated)
         if self.batch_size is None:
             terminated, truncated = bool(terminated), bool(truncated)
@@ -239,6 +245,8 @@ class _PaddedMultiEnv(LiftedMultiEnv):
         }
         known = [agent for agent in self.possible_agents if agent in inside.rewards or agent in ends]
         full = self._elapsed >= length
+        if full and self.env.agents:
+            self.ended_outside()
         seeing = known if full else [agent for agent in known if agent in self.acting]
         terminated = {agent: full and self._ends.get(agent, (False, True))[0] for agent in known}
         truncated = {agent: full and self._ends.get(agent, (False, True))[1] for agent in known}

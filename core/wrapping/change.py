@@ -77,6 +77,9 @@ class Change:
             batches count the steps in their kernels.
         info: `(memory) -> entries` to be added to the info, or `() -> entries` where there is no memory; in a batch
             each with one element a lane.
+        watch: `(reward, terminated, truncated, info)`, called at the end of each step with its values. In a batch also
+            with the masks of lanes that restart and that hold (or None); both flags are None where no lane has ended.
+            For several agents with dicts, and that of the first agent only.
         shared: If True, all agents share one memory, and per-agent arguments of `begin` and `remember` are None.
         by_lane: If True, the functions take one lane at a time, and are looped over the lanes of a batch.
     """
@@ -94,6 +97,7 @@ class Change:
     truncated: Callable[[Any, Any], Any] | None = None
     limit: int | None = None
     info: Callable[..., Mapping[str, Any]] | None = None
+    watch: Callable[..., None] | None = None
     shared: bool = False
     by_lane: bool = False
 

@@ -27,7 +27,7 @@ class Changing(Around[Inside]):
         *("_change", "_shared", "_inner_step", "_no_flags", "_written_step", "_record_inside"),
         "_ignores_beginnings",
         *("_step_limit", "_step_counted", "_highest"),
-        *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell"),
+        *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell", "_watch"),
     )
 
     _step_limit: int | None = None

@@ -164,6 +164,21 @@ class Around(Process, Generic[Inside]):
     def assign_lane(self, number: int) -> None:
         self.env.assign_lane(number)
 
+    @property
+    def reports_ends(self) -> bool:
+        """True if a wrapper inside must know of episodes that end outside of it."""
+        return getattr(self._env_inside, "reports_ends", False)
+
+    def ended_outside(self, lanes: Any = None, terminated: bool = False) -> None:
+        """Informs the wrappers inside that this one, or one outside of it, has ended episodes.
+
+        Args:
+            lanes: The lanes of a batch, as a mask; None for all.
+            terminated: False if they were truncated.
+        """
+        if getattr(self._env_inside, "reports_ends", False):
+            self._env_inside.ended_outside(lanes, terminated)
+
     def snapshot(self) -> Snapshot:
         return Snapshot(self._kind, (self.env.snapshot(), {name: getattr(self, name) for name in self._memorised()}))
 

@@ -54,7 +54,7 @@ class LiftedMultiEnv(Changing[MultiEnv], MultiWrapper):
         self._shared = some if some.shared else None
         if any(change.truncated is not None and not change.shared for change in changes.values()):
             raise SpecError("change: expected a shared memory to truncate by, for several agents end together")
-        self._end = some.truncated
+        self._end, self._watch = some.truncated, some.watch
         self._act, self._see, self._pay, self._tell = (
             {agent: getattr(change, name) for agent, change in changes.items() if getattr(change, name) is not None}
             for name in ("action", "observation", "reward", "info")
@@ -104,6 +104,7 @@ class LiftedMultiEnv(Changing[MultiEnv], MultiWrapper):
             observations, rewards, terminated, _, discounts, infos = full_multi_step(values)
             truncated, self._cut = dict.fromkeys(rewards, True), True
             observations = {a: observations[a] if a in observations else self.env.observation(a) for a in rewards}
+            super().ended_outside()
         if self._begin:
             self._acted = {**self._acted, **actions}
             self._paid = {**self._paid, **{a: self._with_earlier(a, own) for a, own in rewards.items()}}
@@ -115,7 +116,10 @@ class LiftedMultiEnv(Changing[MultiEnv], MultiWrapper):
             rewards = {
                 a: self._with_memory(a, self._pay[a], own) if a in self._pay else own for a, own in rewards.items()
             }
-        return make_multi_step((seen, rewards, terminated, truncated, discounts, self._told(infos)))
+        infos = self._told(infos)
+        if self._watch is not None:
+            self._watch(rewards, terminated, truncated, infos)
+        return make_multi_step((seen, rewards, terminated, truncated, discounts, infos))
 
     def _with_earlier(self, agent: Any, reward: Any) -> Any:
         """Returns an agent's reward, with the rewards from while it waited."""

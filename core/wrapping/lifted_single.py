@@ -174,10 +174,18 @@ class LiftedEnv(Changing[Env], Wrapper):
         elif change.truncated is not None:
             cut = f"truncated = True if truncated{k}(truncated, {memory}) else False"
             outward.append(stage("truncated", cut, "act"))
+        if self.truncates and getattr(self.env, "reports_ends", False):
+            report = f"if truncated:\n    inside{k}.ended_outside()"
+            outward.append(Stage(title, "", (), "act", {f"inside{k}": self.env}, commit=report))
         if change.info is not None:
             outward.append(stage("info", f"info = {{**info, **info{k}({given[2:]})}}"))
+        if change.watch is not None:
+            seen, watch = f"seen{k} = reward, terminated, truncated, info", {f"watch{k}": change.watch}
+            outward.append(Stage(title, seen, (f"seen{k}",), "act", watch, commit=f"watch{k}(*seen{k})"))
         kept = {memory: f"layer{k}._memory"} if given else {}
-        return inside.around(inward, outward, kept, (f"own_action{k}",), {f"layer{k}": self} if given else {})
+        return inside.around(
+            inward, outward, kept, (f"own_action{k}", f"seen{k}"), {f"layer{k}": self} if given else {}
+        )
 
     @property
     def step_record(self) -> Record:
@@ -236,10 +244,14 @@ class LiftedEnv(Changing[Env], Wrapper):
                 if terminated is None:
                     terminated, truncated = (none.copy(), truncated) if np.count_nonzero(truncated) else (None, None)
             cut = none if truncated is None else truncated.copy()
+            if cut is not none:
+                super().ended_outside(cut)
             self._cut = cut if hold is None else np.where(hold, self._cut, cut)
         if self._tell is not None:
             info = cast("Infos", info).adding(self._tell(memory), None if hold is None else ~hold)
         self._memory = memory
+        if self._change.watch is not None:
+            self._change.watch(reward, terminated, truncated, info, restart, hold)
         return seen, reward, terminated, truncated, discount, info
 
     def _seen(self, observation: Any, memory: Any) -> Any:

@@ -30,6 +30,7 @@ from ...spec.base import shown
 from ...wrapping.change import Change, Specs
 from ...wrapping.delegate import Around
 from ...wrapping.lifted import Lifted
+from .reports import Reports, Running, Success
 from .schedule import Chosen, Indices, InForce, Noise, Schedule, SetTable, full_set, selector_of
 from .view import InfosInForce, View, append, entries, put_beside
 
@@ -94,6 +95,9 @@ class Contextual(Lifted):
         obs_context_features: Another name of `state_context_features`, CARL's newer one.
         obs_context_as_dict: CARL's newer layout: `{"obs": …, "context": …}` with the context a dict by feature (True)
             or a vector (False); None for `dict_observation_space`.
+        success: For a selector that learns: `(episode) -> success`, a number from 0 to 1, a bool, or None where it is
+            not known. An episode is a dict of what `Selector.tell` gets, and of its last `info`. None for what the
+            environment says, `info["is_success"]`; of several agents the mean of those that say it.
 
     Attributes:
         contexts: The full contexts by id.
@@ -109,7 +113,7 @@ class Contextual(Lifted):
         SpecError: The layout does not allow the environment's observation.
     """
 
-    memory = ("_in_force", "_bound", "_episodes", "_total")
+    memory = ("_in_force", "_bound", "_episodes", "_total", "_running")
     _planned = (*Lifted._planned, "_shown_in_infos", "_inmost", "_inner_ended", "_inner_counted")
 
     _shown_in_infos: Mapping[str, Any] | None = None  # made when they are asked for
@@ -139,6 +143,7 @@ class Contextual(Lifted):
         context_bounds: Mapping[str, Sequence[Any]] | None = None,
         obs_context_features: Sequence[str] | str | None = None,
         obs_context_as_dict: bool | None = None,
+        success: Success | None = None,
     ) -> None:
         # The change is planned below, where its schedule is known.
         Around.__init__(self, env)  # pyright: ignore[reportUnknownMemberType]
@@ -192,6 +197,9 @@ class Contextual(Lifted):
         self._in_force = InForce(table, np.full(self._lanes or 1, table.size - 1))
         self._bound: Sequence[Mapping[str, Any]] | None = None  # those put in force last, by a binding of one lane
         self._episodes, self._total = 0, 0
+        if success is not None and not callable(success):
+            raise ContextError(f"success: expected a function (episode) -> success, got {shown(success)}")
+        self._reports = Reports(self, self._lanes, success)
         super().__init__(env)
 
     @property
@@ -219,6 +227,7 @@ class Contextual(Lifted):
             remember=(lambda elapsed, action, observation, reward: elapsed + 1) if counts else None,
             truncated=None if limit is None else (lambda flag, elapsed: flag | (elapsed >= limit)),
             info=self._entries,
+            watch=self._reports.watching(specs) if self._schedule.learns else None,
         )
 
     def _entries(self, elapsed: Any = None) -> Mapping[str, Any]:
@@ -368,7 +377,9 @@ class Contextual(Lifted):
 
     @context_selector.setter
     def context_selector(self, selector: Selector) -> None:
-        self._schedule.selector = selector
+        before, self._schedule.selector = self._schedule.selector, selector
+        if before.learns or selector.learns:
+            self._plan()  # only such a one is informed
 
     @property
     def state_context_features(self) -> list[str]:
@@ -530,6 +541,8 @@ class Contextual(Lifted):
             infos = InfosInForce(self._in_force, infos.mask)
         else:
             infos = infos.adding(self._entries(), None if hold is None else ~np.asarray(hold))
+        if self._change.watch is not None:
+            self._change.watch(reward, terminated, truncated, infos, restart, hold)
         return observation, reward, terminated, truncated, discount, infos, over
 
     def _take_charge(self) -> None:
@@ -569,7 +582,7 @@ class Contextual(Lifted):
         streams = Streams(seed) if self._lanes is None else batch_streams(seed, self._lanes)
         if streams is not None:
             self._schedule.rng = streams.context
-            if len(lanes) == (self._lanes or 1):
+            if len(lanes) == (self._lanes or 1) and not self._schedule.learns:
                 self._schedule.begin()  # a seed fixes which contexts are chosen
 
     def _choose(
@@ -582,11 +595,16 @@ class Contextual(Lifted):
         if self._log is not None:
             memory = getattr(self, "_memory", getattr(self, "_common", None))  # the number of steps
             self._total += 0 if memory is None else int(np.atleast_1d(memory)[lanes].sum())
+        if schedule.learns:
+            free = [wish is None and not values and not (schedule.fixed and schedule.fixed[lane]) for lane in lanes]
+            self._reports.begin(lanes, free)
         rng, now, places = schedule.generator(self.env), self._in_force, None
         if wish is None and not values:
             places = schedule.select_places(rng, len(lanes))
         if places is None:
             chosen, given = schedule.choose(rng, lanes.tolist(), n or 1, wish)
+            if schedule.learns and not schedule.selector.drawn_from:  # contexts that it has made are in no set
+                self._checked([(None, one) for key, one in chosen if key not in schedule.contexts], "context_selector")
             if values:
                 changed = [schedule.changed(one, values) for one in chosen]
                 differ = [new is not old for new, old in zip(changed, chosen, strict=True)]
@@ -601,7 +619,8 @@ class Contextual(Lifted):
 
     def _attempt(self, lanes: Indices) -> _Attempt:
         """Returns the context of what may change the contexts of lanes, and may be refused."""
-        held, replaces = (self._in_force, self._bound, self._episodes, self._total), self._binding.replaces
+        held = (self._in_force, self._bound, self._episodes, self._total, self._running)
+        replaces = self._binding.replaces
         mark, replaced = self._schedule.mark(replaces), self._replaceable() if replaces else ()
         return _Attempt(partial(self._settle, lanes, replaced), partial(self._take_back, lanes, held, mark, replaced))
 
@@ -612,7 +631,7 @@ class Contextual(Lifted):
     def _take_back(self, lanes: Indices, held: tuple[Any, ...], mark: Any, replaced: tuple[Any, ...]) -> None:
         """Rolls back current and pending contexts after a refused reset or step."""
         tried = self._in_force
-        self._in_force, self._bound, self._episodes, self._total = held
+        self._in_force, self._bound, self._episodes, self._total, self._running = held
         self._schedule.go_back(mark)
         if tried is self._in_force:
             return
@@ -681,6 +700,31 @@ class Contextual(Lifted):
             vectors = self._view.vectors(self._in_force)
             self._view.hold(vectors if self._lanes is not None else vectors[0])
 
+    # Reports to a selector that learns.
+
+    @property
+    def _running(self) -> Running:
+        return self._reports.running
+
+    @_running.setter
+    def _running(self, running: Running) -> None:
+        self._reports.running = running
+
+    def chosen_in(self, lanes: Sequence[int]) -> list[Chosen]:
+        """Returns the ids and contexts in force in some lanes."""
+        now = self._in_force
+        places = now.place[lanes]
+        return list(zip(now.table.ids[places].tolist(), now.table.contexts(places), strict=True))
+
+    @property
+    def reports_ends(self) -> bool:
+        return self._schedule.learns or super().reports_ends
+
+    def ended_outside(self, lanes: Any = None, terminated: bool = False) -> None:
+        super().ended_outside(lanes, terminated)
+        if self._schedule.learns:
+            self._reports.end(lanes, terminated)
+
     # Lanes, streams and snapshots.
 
     def assign_lane(self, number: int) -> None:
@@ -692,7 +736,7 @@ class Contextual(Lifted):
         if isinstance(number, bool) or not isinstance(cast("object", number), (int, np.integer)) or number < 0:
             raise ContextError(f"assign_lane: expected a number of at least 0, got {number!r}")
         super().assign_lane(number)
-        self.context_selector.lane = int(number)
+        self.context_selector.lane = self._reports.first_lane = int(number)
 
     @property
     def rng(self) -> np.random.Generator:

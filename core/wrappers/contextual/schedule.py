@@ -285,6 +285,11 @@ class Schedule:
         self._selector = selector
 
     @property
+    def learns(self) -> bool:
+        """True if the selector learns from how episodes end."""
+        return self._selector.learns
+
+    @property
     def rng(self) -> np.random.Generator | None:
         """The generator of all choices; None before the first."""
         self.settle()
@@ -373,7 +378,7 @@ class Schedule:
     def ends(self) -> Sequence[Context]:
         """Returns the contexts of the set, or of a sampled one the two with all features least and greatest."""
         contexts = list(self.contexts.values())
-        if not isinstance(self.selector, Sampled):
+        if not self.selector.drawn_from:
             return contexts
         ends = {name: extremes(feature) for name, feature in self.selector.drawn_from.items()}
         return [{**contexts[0], **{name: pair[end] for name, pair in ends.items()}} for end in (0, -1)]
@@ -381,7 +386,7 @@ class Schedule:
     def reachable(self) -> list[dict[str, Any]]:
         """Returns contexts between which all lie that may come into force."""
         contexts = list(self.contexts.values())
-        if isinstance(self.selector, Sampled):
+        if self.selector.drawn_from:
             contexts = [*contexts, *self.selector.corners(contexts[0])]
         return [*contexts, *self.noise.ends(contexts)]
 
@@ -481,10 +486,11 @@ class Schedule:
     def mark(self, random: bool = False) -> tuple[Selector, dict[str, Any], Any, Any, Any]:
         """Returns what choices change, for `go_back`: less than a snapshot, and of no use elsewhere."""
         selector, rng, state = self.selector, self._rng, None
-        if rng is not None and (random or self.noise.names or type(selector) not in _WITHOUT_NUMBERS):
+        takes_none = selector.by_position or type(selector) in _WITHOUT_NUMBERS
+        if rng is not None and (random or self.noise.names or not takes_none):
             state = rng.bit_generator.state
-        attributes = vars(selector).copy()
-        if type(selector) not in _BY_POSITION:
+        attributes = {"position": selector.position} if selector.learns else vars(selector).copy()
+        if not (selector.by_position or type(selector) in _BY_POSITION):
             attributes["position"] = copy.deepcopy(selector.position)
         return selector, attributes, rng, state, self.next
 
@@ -493,21 +499,22 @@ class Schedule:
         self._selector, held, self._rng, state, self.next = mark
         self._ahead = None
         attributes: dict[str, Any] = vars(self._selector)
-        attributes.clear()
+        if not self._selector.learns:  # from episodes of others, too; its choices are in `position`
+            attributes.clear()
         attributes.update(held)
         if state is not None and self._rng is not None:
             self._rng.bit_generator.state = state
 
     def snapshot(self) -> Any:
-        """Returns all that decides coming choices."""
-        return copy.deepcopy((self.selector, self._rng)), self.next, self.fixed
+        """Returns all that decides coming choices; not a selector that learns, which is always the same object."""
+        return copy.deepcopy((None if self.learns else self.selector, self._rng)), self.next, self.fixed
 
     def restore(self, content: Any) -> None:
         """Restores the result of `snapshot`."""
         selector_and_rng, self.next, self.fixed = content
         self._ahead = None
-        self._selector, self._rng = copy.deepcopy(selector_and_rng)
-        selector = self._selector
+        held, self._rng = copy.deepcopy(selector_and_rng)
+        self._selector = selector = self._selector if held is None else held
         has_others = selector.contexts is not self.contexts and type(selector) in _BY_POSITION
         if has_others and same_contexts(selector.contexts, self.contexts):
             # Of a snapshot that was pickled; with the same object, contexts can be chosen by their places.

@@ -1,0 +1,117 @@
+"""Reports of how episodes end, for a selector that learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ... import tree
+from ...lane_values import lane
+from ...protocol.batch_env import either
+from ...protocol.reset_options import CONTEXT, CONTEXT_ID
+from ...wrapping.change import Specs
+
+Success: TypeAlias = Callable[[dict[str, Any]], Any]
+"""`(episode) -> success`, of a row of `Selector.tell` with the last `info` of the episode."""
+
+
+Running: TypeAlias = tuple[Any, Any, Any, int]
+"""The episodes that run: their returns so far; the number of steps at which they began; True for those that will be
+reported, because the selector has chosen their contexts, in a batch with one element a lane; and the number of steps.
+
+Replaced, never changed, because snapshots hold it."""
+
+
+class Reports:
+    """The returns and lengths of episodes, which are reported to the selector when they end."""
+
+    def __init__(self, env: Any, n: int | None, success: Success | None) -> None:
+        self._env, self._n, self._success = env, n, success
+        self.first_lane = 0  # the index of lane 0 among all that are stepped at the same time
+        self._info: Any = None  # of the last step
+        self.running: Running = (0.0, 0, False, 0)
+        if n is not None:
+            self.running = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, bool), 0
+
+    def begin(self, lanes: Any, are_chosen: Any) -> None:
+        """Begins episodes; `are_chosen` says for which of these lanes the selector has chosen the context."""
+        totals, begun, open_, steps = self.running
+        if self._n is None:
+            self.running = (0.0, steps, are_chosen[0], steps)
+            return
+        totals, begun, open_ = totals.copy(), begun.copy(), open_.copy()
+        totals[lanes], begun[lanes], open_[lanes] = 0, steps, are_chosen
+        self.running = (totals, begun, open_, steps)
+
+    def watching(self, specs: Specs) -> Callable[..., None]:
+        """Returns the function that watches steps, see `Change.watch`."""
+        return self.step_lanes if specs.lanes is not None else self.step if specs.agent is None else self.step_agents
+
+    def step(self, reward: Any, terminated: Any, truncated: Any, info: Any) -> None:
+        """Watches a step of one lane."""
+        totals, begun, open_, steps = self.running
+        total = totals + (reward if isinstance(reward, (float, int, np.number)) else _sum(reward))
+        self.running, self._info = (total, begun, open_, steps + 1), info
+        if (terminated or truncated) and open_:
+            self._report([0], [bool(terminated)])
+
+    def step_agents(self, rewards: Mapping[Any, Any], terminated: Any, truncated: Any, infos: Any) -> None:
+        """Watches a step of several agents, who share an episode."""
+        totals, begun, open_, steps = self.running
+        total = totals + sum(map(_sum, rewards.values()))
+        self.running, self._info = (total, begun, open_, steps + 1), infos
+        if open_ and not self._env.agents:
+            is_cut = any(flag and not (terminated or {}).get(agent) for agent, flag in (truncated or {}).items())
+            self._report([0], [not is_cut])
+
+    def step_lanes(self, reward: Any, terminated: Any, truncated: Any, infos: Any, restart: Any, hold: Any) -> None:
+        """Watches a step of a batch; flags are None where no lane has ended."""
+        totals, begun, open_, steps = self.running
+        if type(reward) is not np.ndarray or reward.ndim != 1:
+            spec = self._env.env.reward_spec
+            reward = np.array([_sum(lane(spec, reward, index)) for index in range(len(open_))])
+        if restart is not None or hold is not None:
+            begun = begun + either(restart, hold)  # a step that a lane begins or waits in does not count
+        self.running, self._info = (totals + reward, begun, open_, steps + 1), infos
+        if terminated is not None:
+            over = (terminated | truncated) & open_
+            if np.count_nonzero(over):
+                self._report(over.nonzero()[0].tolist(), terminated[over].tolist())
+
+    def end(self, lanes: Any, terminated: bool) -> None:
+        """Reports episodes that a wrapper outside has ended: in a batch those of the lanes in a mask, None for all."""
+        over = np.flatnonzero(self.running[2] if lanes is None else self.running[2] & lanes)
+        if len(over):
+            self._report(over.tolist(), [terminated] * len(over))
+
+    def _report(self, lanes: list[int], terminated: list[bool]) -> None:
+        totals, begun, open_, steps = self.running
+        if self._n is None:
+            returns, begins, still = [float(totals)], [begun], False
+        else:
+            returns, begins, still = totals[lanes].tolist(), begun[lanes].tolist(), open_.copy()
+            still[lanes] = False
+        rows: list[dict[str, Any]] = []
+        ends = zip(lanes, self._env.chosen_in(lanes), returns, begins, terminated, strict=True)
+        for index, (key, context), total, begin, has_terminated in ends:
+            row = {CONTEXT_ID: key, CONTEXT: dict(context), "return": total, "length": steps - begin}
+            row |= {"terminated": has_terminated, "success": None, "lane": self.first_lane + index}
+            info = self._info if self._n is None else self._info[index]
+            succeeded = _said(info) if self._success is None else self._success({**row, "info": info})
+            rows.append(row if succeeded is None else {**row, "success": float(succeeded)})
+        self.running = totals, begun, still, steps
+        self._env.context_selector.tell(rows)
+
+
+def _sum(reward: Any) -> float:
+    return float(sum(np.sum(leaf) for _, leaf in tree.leaves(reward)))
+
+
+def _said(info: Mapping[Any, Any]) -> Any:
+    """Returns what an info says of success: of several agents', the mean of those who say it."""
+    if "is_success" in info:
+        return info["is_success"]
+    found = [one["is_success"] for one in info.values() if isinstance(one, Mapping) and "is_success" in one]
+    return np.mean(found) if found else None
