@@ -9,7 +9,7 @@ LONGEST = (
     "integrations/test_check.py",
     "integrations/test_several_agents.py",
     "integrations/test_faults.py",
-    "integrations/test_sweep.py",
+    "integrations/test_settings.py",
     "test_examples.py",
     "adapters/test_ecosystem.py",
     "integrations/test_killed_jobs.py",

@@ -29,7 +29,7 @@ def faulty(base, name, keys, then=None, **attributes):
         return then(self, *base.step(self, action))
 
     made = type(name, (base,), attributes | {"__module__": __name__} | ({} if then is None else {"step": step}))
-    globals()[name] = breaks(*keys.split())(made) if keys else made
+    globals()[name] = breaks(*keys.split("/"))(made) if keys else made
     return made
 
 
@@ -221,7 +221,7 @@ faulty(
 )  # fmt: skip
 faulty(Walk, "Raises", "plays", lambda env, *values: values if env.time < 7 else 1 / 0)
 faulty(Walk, "WrongDtype", "observation-dtype", see=lambda env: Walk.see(env).astype(np.float64))
-faulty(Walk, "SeedIgnored", "repeats-anew seed-repeats", draw=lambda env: np.random.default_rng().normal(size=2))
+faulty(Walk, "SeedIgnored", "repeats-anew/seed-repeats", draw=lambda env: np.random.default_rng().normal(size=2))
 faulty(
     Walk, "SeedOnlyOnce", "seed-repeats", begin=lambda env, seed: Walk.begin(env, None if env._np_random else seed)
 )  # fmt: skip
