@@ -106,43 +106,30 @@ def test_classes_of_the_user_join_envois_before_and_after(given, after):
     own = [each for each in (given if isinstance(given, list) else [given]) if each not in (None, RLlibCallback)]
     config = PPOConfig()
     if not after:
-        config.callbacks(given)
+        config.callbacks(given, on_episode_end=print)
     configure(config, "envoi:catch")
     if after:
         config.callbacks(Other)
-        config.callbacks(given)
+        config.callbacks(given, on_episode_end=print)
+    config.evaluation(evaluation_interval=1, evaluation_config={"callbacks": Own, "explore": False})
+    config = config if after else configure(config, "envoi:catch")
     assert config.callbacks_class == ([EnvoiCallbacks, *own] if own else EnvoiCallbacks)
+    assert config.callbacks_on_episode_end is print
+    assert config.get_evaluation_config_object().callbacks_class == [EnvoiCallbacks, Own]
 
 
-def test_functions_of_the_user_stay_beside_envois_class():
-    config = configure(PPOConfig().callbacks(on_episode_end=print), "envoi:catch")
-    config.callbacks(on_environment_created=repr)
-    assert config.callbacks_class is EnvoiCallbacks
-    assert (config.callbacks_on_episode_end, config.callbacks_on_environment_created) == (print, repr)
-
-
-def test_callbacks_survive_copies_pickles_and_the_dicts_of_tune():
+def test_callbacks_survive_copies_pickles_and_dicts():
     config = configure(PPOConfig(), "envoi:catch")
     for same in (
         pickle.loads(pickle.dumps(config)),
         config.copy(),
         cloudpickle.loads(cloudpickle.dumps(config)),
         PPOConfig.from_state(config.get_state()),
+        config,
     ):
         same.callbacks(Own)
         assert same.callbacks_class == [EnvoiCallbacks, Own]
-    assert config.callbacks_class is EnvoiCallbacks
-    config.callbacks(Own)
     assert PPOConfig().update_from_dict(config.to_dict()).callbacks_class == [EnvoiCallbacks, Own]
-
-
-@pytest.mark.parametrize("after", [False, True])
-def test_callbacks_of_an_evaluation_join_too(after):
-    config = PPOConfig()
-    config = configure(config, "envoi:catch") if after else config
-    config.evaluation(evaluation_interval=1, evaluation_config={"callbacks": Own, "explore": False})
-    config = config if after else configure(config, "envoi:catch")
-    assert config.get_evaluation_config_object().callbacks_class == [EnvoiCallbacks, Own]
 
 
 @pytest.mark.parametrize("env", ["envoi:catch", "pettingzoo:classic/tictactoe_v3"])  # the latter has masks

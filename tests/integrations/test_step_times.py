@@ -40,12 +40,6 @@ class Texts(Counted):
         return "a" * state
 
 
-class Strict(envoi.models.Nim):
-    def transition(self, state, actions, rng):
-        assert all(self.mask(state, agent)[action] for agent, action in actions.items())
-        return super().transition(state, actions, rng)
-
-
 def test_all_forms_play_the_same_actions():
     Counted.calls.clear()
     shown = []
@@ -63,7 +57,6 @@ def test_all_forms_play_the_same_actions():
         (lambda: load("gymnasium:CartPole-v1"), "gymnasium, the source", FORMS),
         (lambda: load("envoi:pursuit"), "core", ["pettingzoo"]),
         (lambda: load("pettingzoo:classic/tictactoe_v3"), "core", ["pettingzoo"]),
-        (Strict, "core", ["pettingzoo"]),
     ],
 )
 def test_every_kind_of_environment_is_measured(make, base, forms):
@@ -75,12 +68,7 @@ def test_every_kind_of_environment_is_measured(make, base, forms):
 
 @pytest.mark.parametrize(
     ("make", "form", "reason"),
-    [
-        (Counted, "pettingzoo", "compare with no other form"),
-        (lambda: load("envoi:nim"), "gymnasium", "compare with no other form"),
-        (lambda: load("envoi:nim"), "pettingzoo_aec", "compare with no other form"),
-        (Texts, "tf_agents", "tf_agents cannot express"),
-    ],
+    [(Counted, "pettingzoo", "compare with no other form"), (Texts, "tf_agents", "tf_agents cannot express")],
 )
 def test_a_form_that_is_not_measured_says_why(make, form, reason):
     times, refused = step_times(make, [form], rounds=2)
@@ -88,11 +76,16 @@ def test_a_form_that_is_not_measured_says_why(make, form, reason):
     assert times["core"]
 
 
-def test_wrong_settings_are_refused():
-    with pytest.raises(SpecError, match="at least 2 rounds"):
-        step_times(Counted, rounds=1)
-    with pytest.raises(SpecError, match="without lanes, got a batch of 3"):
-        step_times(lambda: envoi.batch(Counted, 3))
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (Counted, {"rounds": 1}, "at least 2 rounds"),
+        (lambda: envoi.batch(Counted, 3), {}, "without lanes, got a batch of 3"),
+    ],
+)
+def test_wrong_settings_are_refused(make, options, message):
+    with pytest.raises(SpecError, match=message):
+        step_times(make, **options)
 
 
 def test_the_command_prints_a_table_or_json(cli):
