@@ -55,7 +55,7 @@ def spawn():
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            cwd=HERE,  # where `python:drifting:…` is found
+            cwd=HERE,  # where `python:faulty:…` is found
             start_new_session=True,
         )
         started.append(process)

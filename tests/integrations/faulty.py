@@ -84,3 +84,37 @@ class FailingGame(envoi.models.RockPaperScissors):
 def sleeping():
     """Hangs after its first thousand steps, which a preflight plays."""
     return Failing("sleep", at=1001)
+
+
+class Mixed(envoi.Model):
+    """An env of actions of integers and real numbers at once; an action outside the spec is an error."""
+
+    observation_spec = envoi.Array((1,), "float32", 0, 10)
+    action_spec = {"gear": envoi.Discrete(3, start=5), "gas": envoi.Array((2,), "float64", -0.1, 0.1)}
+
+    def initial(self, rng, context):
+        return 0
+
+    def transition(self, state, action, rng):
+        envoi.validate(self.action_spec, action, "action")
+        return state + 1
+
+    def observe(self, state, rng):
+        return np.array([state], np.float32)
+
+    def reward(self, state, action, next_state):
+        return float(action["gas"].sum())
+
+    def terminal(self, state):
+        return state == 10
+
+
+def lanes():
+    """Makes a batch that steps its lanes in one call, with different contexts."""
+    sets = {"long": {"length": 0.5}, "short": {"length": 0.25}}
+    return envoi.Contextual(envoi.batch(envoi.models.CartPole(), 4), sets, hide_context=True)
+
+
+def looped_lanes():
+    """Makes a batch of environments that are stepped one by one, with a time limit."""
+    return envoi.batch(lambda: envoi.TimeLimit(envoi.models.Catch(), 7), 3)

@@ -197,7 +197,7 @@ def test_policy_equals_rllib_env_runner(trained, folder):
 
 def test_policy_of_nested_actions_can_be_evaluated(cli, tmp_path, ray_session):
     run = tmp_path / "run"
-    code, _, err = cli("train", "python:drifting:Mixed", "--stop-steps", 2000, "--out", run)
+    code, _, err = cli("train", "python:faulty:Mixed", "--stop-steps", 2000, "--out", run)
     assert (code, err) == (0, "")
     for more in ([], ["--explore"]):
         code, out, err = cli("evaluate", run, "--episodes", 3, "--form", "both", *more)

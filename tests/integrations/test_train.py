@@ -75,9 +75,9 @@ LATE = ("--num-envs-per-runner", 2, "--stop-steps", 100_000, "--check-specs", "f
     ("env", "hint"),
     [
         pytest.param(
-            "python:drifting:Drifting?fatal=1500", "observation['cart'][2]: 1.5 is above", marks=pytest.mark.deep
+            "python:faulty:Failing?how=spec&at=1500", "observation['cart'][2]: 1.5 is above", marks=pytest.mark.deep
         ),
-        ("python:drifting:Crashing?fatal=1500", "ZeroDivisionError: the pole has no length (faulty.py:"),
+        ("python:faulty:Failing?at=1500", "ZeroDivisionError: the pole has no length (faulty.py:"),
     ],
 )
 def test_late_env_error_is_one_line_and_keeps_the_checkpoint(cli, tmp_path, env, hint):
@@ -89,7 +89,7 @@ def test_late_env_error_is_one_line_and_keeps_the_checkpoint(cli, tmp_path, env,
 
 
 def test_early_env_error_is_found_before_a_file_is_written(cli, tmp_path):
-    command = ("train", "python:drifting:Drifting?fatal=100", "--out", tmp_path / "run")
+    command = ("train", "python:faulty:Failing?how=spec&at=100", "--out", tmp_path / "run")
     code, out, err = cli(*command)
     assert (code, out) == (2, "")
     assert "observation['cart'][2]" in err
@@ -133,7 +133,7 @@ def test_job_out_of_time_leaves_other_experiments_alone(cli, tmp_path, monkeypat
 def test_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, runners):
     out = tmp_path / "run"
     code, text, err = cli(
-        "train", "python:drifting:lanes", "--stop-steps", 2000, "--num-env-runners", runners, "--out", out
+        "train", "python:faulty:lanes", "--stop-steps", 2000, "--num-env-runners", runners, "--out", out
     )
     assert (code, err) == (0, "")
     assert "done with mean return" in text.splitlines()[-1]
@@ -148,7 +148,7 @@ def test_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, run
 def test_batch_is_evaluated_on_its_first_lane_while_it_trains(cli, tmp_path):
     out = tmp_path / "run"
     options = ("--stop-steps", 2000, "--evaluate-every", 1, "--num-env-runners", 0)
-    code, _, err = cli("train", "python:drifting:looped_lanes", *options, "--out", out)
+    code, _, err = cli("train", "python:faulty:looped_lanes", *options, "--out", out)
     assert (code, err) == (0, "")
     rows = RunFolder(out).read_progress()
     assert rows

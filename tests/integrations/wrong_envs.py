@@ -8,7 +8,8 @@ import gymnasium
 import numpy as np
 from dm_env import specs
 from gymnasium import spaces
-from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo import ParallelEnv
+from pettingzoo.utils.conversions import parallel_to_aec_wrapper
 
 import envoi
 from envoi import Array, BatchEnv, Discrete, Lanes, models
@@ -254,7 +255,7 @@ class Line(dm_env.Environment):
 
     def __init__(self):
         self.rng = np.random.default_rng()
-        self.at, self.time = np.zeros(1), 0
+        self.at, self.time = np.zeros(1), -1  # before the first reset
 
     def seed(self, seed):
         self.rng = np.random.default_rng(seed)
@@ -283,29 +284,21 @@ class Line(dm_env.Environment):
         return dm_env.truncation(reward, self.see()) if self.time >= 10 else dm_env.transition(reward, self.see())
 
 
-class FreshLine(Line):
-    """Correct, also before its first reset."""
-
-    def __init__(self):
-        super().__init__()
-        self.time = -1
-
-
 faulty(
-    FreshLine, "LineNoReward", "reward-given",
-    tell=lambda env, reward: FreshLine.tell(env, None if env.time == 4 else reward),
+    Line, "LineNoReward", "reward-given",
+    tell=lambda env, reward: Line.tell(env, None if env.time == 4 else reward),
 )  # fmt: skip
 faulty(
-    FreshLine, "LineDiscountTwo", "discount-in-spec",
-    tell=lambda env, reward: FreshLine.tell(env, reward)._replace(discount=2.0),
+    Line, "LineDiscountTwo", "discount-in-spec",
+    tell=lambda env, reward: Line.tell(env, reward)._replace(discount=2.0),
 )  # fmt: skip
 LineStays = faulty(
-    FreshLine, "LineStays", "", step=lambda env, action: (
-        dm_env.truncation(0.0, env.see()) if env.time >= 10 else FreshLine.step(env, action)
+    Line, "LineStays", "", step=lambda env, action: (
+        dm_env.truncation(0.0, env.see()) if env.time >= 10 else Line.step(env, action)
     ),
 )  # fmt: skip
 LineUnseeded = faulty(
-    FreshLine, "LineUnseeded", "", seed=None,
+    Line, "LineUnseeded", "", seed=None,
     rng=property(lambda env: np.random.default_rng(), lambda env, value: None),
 )  # fmt: skip
 
@@ -482,48 +475,11 @@ class PartyGhosts(Party):
         return [agent for agent in self.possible_agents if agent in playing or agent in self.left]
 
 
-class Turns(AECEnv):
-    """Correct: two agents take turns."""
-
-    metadata = {"name": "turns", "is_parallelizable": False, "render_modes": []}
+class Turns(parallel_to_aec_wrapper):
+    """Correct: the same guests act in turn."""
 
     def __init__(self):
-        super().__init__()
-        self.possible_agents = ["one", "two"]
-        self._see, self._do = spaces.Box(-100, 100, (2,), np.float32), spaces.Discrete(2)
-
-    def observation_space(self, agent):
-        return self._see
-
-    def action_space(self, agent):
-        return self._do
-
-    def observe(self, agent):
-        return np.array([self.place, self.time], np.float32)
-
-    def reset(self, seed=None, options=None):
-        if seed is not None or not hasattr(self, "rng"):
-            self.rng = np.random.default_rng(seed)
-        self.place, self.time = float(self.rng.normal()), 0
-        self.agents = list(self.possible_agents)
-        self.rewards = dict.fromkeys(self.agents, 0.0)
-        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
-        self.terminations, self.truncations = dict.fromkeys(self.agents, False), dict.fromkeys(self.agents, False)
-        self.infos = {agent: {} for agent in self.agents}
-        self.agent_selection = self.agents[0]
-
-    def step(self, action):
-        if self.terminations[self.agent_selection] or self.truncations[self.agent_selection]:
-            self._was_dead_step(action)
-            return
-        agent = self.agent_selection
-        self._cumulative_rewards[agent] = 0.0
-        self.place, self.time = self.place + float(action), self.time + 1
-        self.rewards = {one: 1.0 if one == agent else -1.0 for one in self.agents}
-        self.agent_selection = self.agents[(self.agents.index(agent) + 1) % 2]
-        if self.time >= 9:
-            self.truncations = dict.fromkeys(self.agents, True)
-        self._accumulate_rewards()
+        super().__init__(Party())
 
 
 @breaks("looking-is-free")
@@ -534,7 +490,8 @@ class ObserveAdvances(Turns):
 
     def observe(self, agent):
         self.looks += 1
-        return np.array([self.place + self.looks % 2, self.time], np.float32)
+        seen = super().observe(agent)
+        return None if seen is None else seen + np.float32(self.looks % 2)
 
     def reset(self, seed=None, options=None):
         super().reset(seed, options)
@@ -559,7 +516,7 @@ def lanes_sharing_a_stream() -> BatchEnv:
     return LanesShareAStream([Steps() for _ in range(3)])
 
 
-RIGHT = {"gymnasium": Walk, "dm_env": FreshLine, "core": Steps, "parallel": Party, "aec": Turns}
+RIGHT = {"gymnasium": Walk, "dm_env": Line, "core": Steps, "parallel": Party, "aec": Turns}
 """The correct environments that the wrong ones are made from."""
 
 REMARKED = {
