@@ -3,7 +3,6 @@
 import copy
 import pickle
 
-import forms
 import gridverse_like
 import gymnasium
 import numpy as np
@@ -21,7 +20,6 @@ from envoi.adapters import (
     from_dm_env,
     from_gridverse,
     from_gymnasium,
-    from_gymnasium_vector,
     from_pettingzoo,
     load,
     losses,
@@ -192,47 +190,6 @@ def test_options_of_gymnasiums_own_go_through_contextual_to_the_source_and_missp
     assert info == {"context_id": 0}
     with pytest.raises(envoi.ContextError, match="did you mean 'gravity'"):
         env.reset(options={"gravty": 3.0})
-
-
-def in_lanes(info):
-    return {"context_id": info["context_id"].tolist(), "told": info.get("_context", np.zeros(2, bool)).tolist()}
-
-
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
-def test_the_values_of_a_context_reach_vector_forms_for_the_lanes_that_have_them_and_come_back(mode):
-    core = envoi.Contextual(envoi.batch(envoi.models.CartPole(), 2), [{"gravity": 9.0}, {"gravity": 2.0}])
-    form = to_gymnasium_vector(core, autoreset_mode=mode)
-    assert in_lanes(form.reset(seed=0)[1]) == {"context_id": [0, 1], "told": [False, False]}
-    mask = np.array([False, True])
-    begun = form.reset(options={"reset_mask": mask, "gravity": 1.0})[1]
-    assert begun["_context_id"].tolist() == begun["_context"].tolist() == [False, True]
-    for _ in range(2):
-        info = form.step(np.array([0, 1]))[-1]
-        assert in_lanes(info) == {"context_id": [0, None], "told": [False, True]}
-        assert info["context"]["gravity"].tolist() == [0.0, 1.0]
-        assert info["context"]["_gravity"].tolist() == [False, True]
-        assert info["context"]["gravity"].dtype == np.float64
-        info["context"].clear()
-    form.reset(options={"reset_mask": mask, "gravity": 3.0})
-    assert form.step(np.array([0, 1]))[-1]["context"]["gravity"].tolist() == [0.0, 3.0]
-    form.reset(options={"reset_mask": mask})
-    assert "context" not in form.step(np.array([0, 1]))[-1]
-    back = from_gymnasium_vector(gymnasium.vector.VectorWrapper(form))
-    back.reset(seed=0, options={"gravity": 1.0})
-    infos = back.step(np.array([0, 1])).info
-    assert [one["context"]["gravity"] for one in infos] == [1.0, 1.0]
-    assert [one["context_id"] for one in infos] == [None, None]
-
-
-@pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
-@pytest.mark.parametrize("name", ["gymnasium", "dm_env", "tf_agents", "rllib", "pettingzoo"])
-def test_the_values_of_a_context_reach_the_infos_of_every_form(name):
-    core = envoi.Contextual(envoi.models.CartPole(), {"a": {"gravity": 9.0}})
-    row, rng = forms.FORMS[name], np.random.default_rng(0)
-    form = row.make(envoi.as_multi(core, "me") if row.kind == "several" else core)
-    for info in (row.begin(form, 0, {"gravity": 1.0})[1], row.step(form, rng).info):
-        told = info.get("me", info)["context"]
-        assert told == {**envoi.models.CartPole.context_space.defaults, "gravity": 1.0}
 
 
 # Sources whose own `reset` has no parameter for options.

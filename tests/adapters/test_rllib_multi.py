@@ -2,7 +2,6 @@
 
 import copy
 import random
-import warnings
 
 import gymnasium
 import numpy as np
@@ -15,7 +14,6 @@ import envoi
 from envoi import Array, EpisodeError, LossyConversion, SpecError
 from envoi.adapters import load, losses, to_rllib
 from envoi.adapters.rllib import EnvCreator, from_rllib, recognises
-from envoi.adapters.shared.loss import NarrowingWarning
 from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC
 
 rllib = pytest.importorskip("ray.rllib")
@@ -283,15 +281,6 @@ def test_losses_and_refusals_name_the_agent():
         form_of(Speaking)
     assert caught.value.path == "reward['adam']"
     form_of(Speaking, canonical=False)
-
-
-def test_only_a_canonical_form_warns_and_only_of_what_it_narrows():
-    with pytest.warns(NarrowingWarning, match=r"observation\['zoe'\]"):
-        to_rllib(ScriptedGame)()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        to_rllib(ScriptedGame, canonical=False)()
-        to_rllib("envoi:nim")()
 
 
 # Seeds.

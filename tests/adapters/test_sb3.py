@@ -237,18 +237,6 @@ def test_attributes_of_lanes():
     assert [unwrapped.core for unwrapped in venv.get_attr("unwrapped")] == list(venv.core.envs)
 
 
-def test_attributes_of_lanes_that_share_a_model():
-    model = load("envoi:cartpole")
-    model.unwrapped.pull = 9
-    venv = to_sb3(model, 3)
-    assert venv.get_attr("pull", [0, 1]) == [9, 9]
-    with pytest.raises(SpecError, match="expected all lanes, which share"):
-        venv.set_attr("pull", 1.0, [0])
-    venv.set_attr("pull", 1.0)
-    assert venv.get_attr("pull") == [1.0] * 3
-    assert venv.env_is_wrapped(Monitor) == [False] * 3
-
-
 class Shouting(gymnasium.Wrapper):
     def shout(self, word):
         return word * self.get_wrapper_attr("loudness")

@@ -152,16 +152,6 @@ def is_beyond_gymnasium(leaf):
     return False
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "bool"])
-def test_what_an_integer_box_samples_decodes_into_the_spec(dtype):
-    for low, high in ((0, 1), (0, None), (None, 1), (None, None)):
-        spec = Array((2, 2), dtype, low, high)
-        space = to_space(spec)
-        space.seed(0)
-        for _ in range(50):
-            validate(spec, space.sample())
-
-
 def test_a_foreign_unbounded_box_has_no_bounds_and_a_partly_bounded_one_keeps_infinity_per_element():
     infinite = Array((2,), low=-np.inf, high=np.inf)
     assert from_space(to_space(infinite)) == infinite != Array((2,))

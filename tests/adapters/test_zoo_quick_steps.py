@@ -13,7 +13,7 @@ from envoi.adapters import to_gymnasium_vector, to_rllib
 from envoi.adapters.pettingzoo import FromPettingZoo, from_pettingzoo
 from envoi.batching.agents_as_lanes import WAITING
 from envoi.lane_values import lane
-from envoi.protocol.multi_env import SYNTHETIC, full_multi_step
+from envoi.protocol.multi_env import SYNTHETIC
 
 pytest.importorskip("ray.rllib")
 
@@ -94,55 +94,46 @@ def rllib(core):
     return RLlibMultiEnv(core, canonical=False)
 
 
-def games():
-    return st.builds(
-        Parallel,
-        st.lists(st.sampled_from(sorted(WAYS)), min_size=2, max_size=6),
-        backwards=st.booleans(),
-        holds=st.booleans(),
-        numpy=st.booleans(),
-    )
+TOLD = st.sampled_from([{}, {}, {"speed": 3}, {"discount": 0.5}, {"discount": "none"}])
+games = st.fixed_dictionaries(
+    {
+        "ways": st.lists(st.sampled_from(sorted(WAYS)), min_size=2, max_size=6),
+        **dict.fromkeys(("backwards", "holds", "numpy"), st.booleans()),
+        "infos": st.dictionaries(st.tuples(st.integers(1, 4), st.sampled_from(AGENTS)), TOLD, max_size=2),
+        "ends": st.dictionaries(st.sampled_from(AGENTS), st.integers(1, 4), max_size=1),
+        "blind": st.lists(st.sampled_from(AGENTS), max_size=1),
+    }
+)
 
 
-@given(games())
-def test_rllib_gets_what_the_source_tells_in_whatever_way(source):
-    form = rllib(from_pettingzoo(source))
-    seen = [form.reset()[0]]
-    for time in range(1, len(source.ways)):
-        observations, rewards, terminateds, truncateds, infos = form.step(ACTIONS)
-        seen.append(observations)
-        assert list(observations) == list(rewards) == list(infos) == list(source.actions) == AGENTS
-        assert rewards == dict.fromkeys(AGENTS, float(time))
-        assert terminateds == truncateds == {**dict.fromkeys(AGENTS, False), "__all__": False}
-        assert terminateds is not truncateds
-        assert infos == {agent: {} for agent in AGENTS}
-        assert form.last == full_multi_step((observations, rewards, None, None, None, infos))
-        for agent in AGENTS:
-            assert form.core.observation(agent).tolist() == numbers(time, agent)
-    seen.append(form.step(ACTIONS)[0])
-    for time, observations in enumerate(seen):
-        for agent, one in observations.items():
-            assert one.dtype == np.float32
-            assert one.tolist() == numbers(time, agent)
-
-
-@given(games())
-def test_lanes_get_what_the_source_tells_in_whatever_way(source):
-    form = to_gymnasium_vector(from_pettingzoo(source))
-    seen = [form.reset()[0]]
-    for time in range(1, len(source.ways) + 1):
-        observation, reward, terminated, truncated, infos = form.step(np.array([2, 0, 1]))
-        seen.append(observation)
-        assert source.actions == {"b": 2, "a": 0, "c": 1}
-        assert list(source.actions) == AGENTS
-        assert reward.dtype == np.float64
-        assert reward.tolist() == [time] * 3
-        assert terminated.tolist() == [time == len(source.ways)] * 3
-        assert not truncated.any()
-        assert infos == {}
-    for time, observation in enumerate(seen):
-        assert observation.dtype == np.float32
-        assert observation.tolist() == [numbers(time, agent) for agent in AGENTS]
+@pytest.mark.parametrize("make", [rllib, to_gymnasium_vector])
+@given(game=games)
+def test_quick_steps_say_what_plain_ones_say_whatever_the_source_does(make, game):
+    traces = []
+    for is_quick in (True, False):
+        source = Parallel(**game)
+        form = make(from_pettingzoo(source))
+        if not is_quick:  # with a rewarder every step is a plain one
+            form.core.rewarder = 1.0 * form.core.rewarder
+        trace, sent = [form.reset()[0]], []
+        for _ in game["ways"]:
+            one = make is rllib
+            step = form.step(dict.fromkeys(form.core.acting, 1) if one else np.array([2, 0, 1]))
+            sent.append({**source.actions})
+            if one:
+                assert step[2] is not step[3]
+                look = {agent: form.core.observation(agent) for agent in AGENTS}
+            else:
+                look = form.core.observation
+            trace.append((*step, look))
+            if one and not form.core.agents:
+                break
+        traces.append((trace, sent, [list(actions) for actions in sent]))
+    # Compared when all is over: what was handed out must not have changed since.
+    np.testing.assert_equal(traces[0], traces[1])
+    for observations, *_ in traces[0][0][1:]:
+        for seen in observations.values() if make is rllib else [observations]:
+            assert seen.dtype == np.float32
 
 
 SEEN = {
@@ -213,20 +204,6 @@ def test_who_writes_into_what_lanes_returned_changes_nothing_else():
     observation, *_, infos = form.step(np.ones(3, int))
     assert observation.tolist() == [numbers(4, "b"), numbers(2, "a"), numbers(4, "c")]
     assert infos["_" + WAITING].tolist() == [False, True, False]
-
-
-def test_lanes_get_infos_and_discounts():
-    infos = {(1, "a"): {"speed": 3}, (2, "c"): {"discount": 0.5, "speed": 4}}
-    form = to_gymnasium_vector(from_pettingzoo(Parallel(infos=infos)))
-    form.reset()
-    said = form.step(np.ones(3, int))[4]
-    assert said["speed"].tolist() == [0, 3, 0]
-    assert said["_speed"].tolist() == [False, True, False]
-    said = form.step(np.ones(3, int))[4]
-    assert said["speed"].tolist() == [0, 0, 4]
-    assert said["discount"].tolist() == [0, 0, 0.5]
-    assert form.last.discount.tolist() == [1, 1, 0.5]
-    assert form.step(np.ones(3, int))[4] == {} == form.returned_infos()
 
 
 def test_a_form_honours_a_subclass_with_a_step_of_its_own():

@@ -71,10 +71,6 @@ def pair(make, theirs, ours, draw, *arguments, **named):
     return (make, *wraps, draw)
 
 
-def make_row():
-    return random(INTEGER, ROW)
-
-
 def discretize(env, counts):
     return envoi.ActionDiscretize(env, counts, dtype="int32")
 
