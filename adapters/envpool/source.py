@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from functools import partial
 from typing import Any, cast
@@ -13,16 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from envoi import Array, EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
 from envoi.lane_values import put
-from envoi.protocol.batch_env import (
-    LanesStep,
-    Mask,
-    as_mask,
-    default_discounts,
-    either,
-    make_batch_reset,
-    make_batch_step,
-    step_masks,
-)
+from envoi.protocol import batch_env
+from envoi.protocol.batch_env import LanesStep, Mask, as_mask, default_discounts
 from envoi.protocol.env import ENDED_LANES
 from envoi.seeding import batch_streams, lane_seeds
 from envoi.spec import SpecTree
@@ -108,13 +100,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
 
     # Episodes.
 
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-        mask: Mask | None = None,
-    ) -> Reset:
+    def reset(self, *, seed: Any = None, options: Any = None, mask: Mask | None = None) -> Reset:
         n, chosen = self.batch_size, self._lanes_to_reset(mask)
         seeds = lane_seeds(seed, n)
         self._give_options(options)
@@ -137,12 +123,12 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
             for lane, info in zip(lanes.tolist(), values[-1], strict=True):
                 infos[lane] = info
         self._over, self._observation, self._begun = self._over & ~chosen, observation, True
-        return make_batch_reset((observation, Infos(infos)))
+        return batch_env.make_batch_reset((observation, Infos(infos)))
 
     def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
-        restart, hold = step_masks(self, restart, hold)
+        restart, hold = batch_env.step_masks(self, restart, hold)
         self._check_begun("step")
-        idle = either(restart, hold)
+        idle = batch_env.either(restart, hold)
         over = self._over if idle is None else self._over & ~idle
         if restart is not None and np.count_nonzero(restart & ~self._over):
             live = np.flatnonzero(restart & ~self._over).tolist()
@@ -157,7 +143,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         self._check("step", over)
         rewards, none = np.zeros((n, *self.reward_spec.shape), self.reward_spec.dtype), np.zeros(n, bool)
         discounts, infos = default_discounts(self.discount_spec, none), Infos([{} for _ in range(n)])
-        return make_batch_step((self._observation, rewards, none, none.copy(), discounts, infos))
+        return batch_env.make_batch_step((self._observation, rewards, none, none.copy(), discounts, infos))
 
     def _step_some(self, action: Any, index: NDArray[np.intp], over: Mask, restart: Mask | None) -> Step:
         """Steps some lanes, and returns the step of all; the others pause."""
@@ -179,7 +165,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
             idle = np.isin(np.arange(n), index, invert=True)
             reward = self._rewarded(reward, before, action, idle if restart is None else idle | restart)
         discount = default_discounts(self.discount_spec, terminated)
-        return make_batch_step((observation, reward, terminated, truncated, discount, infos))
+        return batch_env.make_batch_step((observation, reward, terminated, truncated, discount, infos))
 
     def _check(self, call: str, over: Mask) -> None:
         self._check_begun(call)
@@ -252,7 +238,9 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         self._over[lanes] = terminated | truncated
         self._observation = _scattered(self._observation, lanes, observation, self.batch_size)
         discount = default_discounts(self.discount_spec, terminated)
-        return LanesStep(lanes, make_batch_step((observation, reward, terminated, truncated, discount, infos)))
+        return LanesStep(
+            lanes, batch_env.make_batch_step((observation, reward, terminated, truncated, discount, infos))
+        )
 
     def _drop_what_is_under_way(self) -> None:
         while np.count_nonzero(self._in_flight) >= (self.count if self.count < self.batch_size else 1):

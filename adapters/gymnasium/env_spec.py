@@ -33,18 +33,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import VectorEnv
 
 import envoi
-from envoi import (
-    AgentLanes,
-    Contextual,
-    FixedLength,
-    Lanes,
-    Model,
-    ModelBatch,
-    MultiEnv,
-    MultiModel,
-    as_multi,
-    as_single,
-)
+from envoi import AgentLanes, Contextual, FixedLength, Lanes, Model, ModelBatch, MultiEnv, MultiModel, as_single
 from envoi.structural_equality import structure
 from envoi.wrapping.delegate import Around
 from envoi.wrapping.one_agent import OneOfMany, Sole
@@ -211,7 +200,7 @@ def make_form(
 def _wrapped(core: Any, around: Iterable[Any]) -> Any:
     for entry in around:
         if "agent" in entry and not isinstance(core, MultiEnv):
-            core = as_multi(core, entry["agent"])
+            core = envoi.as_multi(core, entry["agent"])
         kind: Any = load_env_creator(entry["wrapper"])
         core = kind(core, *entry["args"], **entry["kwargs"])
     return core

@@ -11,23 +11,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from envoi import (
-    Array,
-    Discrete,
-    Foreign,
-    Graph,
-    Lanes,
-    LossyConversion,
-    MultiBinary,
-    MultiDiscrete,
-    MultiEnv,
-    OneOf,
-    Sequence,
-    Spec,
-    SpecError,
-    Text,
-)
-from envoi.spec import SpecTree, spec_equal
+from envoi import Lanes, LossyConversion, MultiEnv, SpecError, Text, spec_equal
+from envoi.spec import Array, Discrete, Foreign, Graph, MultiBinary, MultiDiscrete, OneOf, Sequence, Spec, SpecTree
 from envoi.spec.arrays import integer_range
 from envoi.tree import children
 from envoi.wrapping.delegate import Around

@@ -96,13 +96,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         self._incoming_one = incoming(self.observation_spec, self._copy)
         self._encode = batched_encoder(self.action_spec)
 
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-        mask: Mask | None = None,
-    ) -> Reset:
+    def reset(self, *, seed: Any = None, options: Any = None, mask: Mask | None = None) -> Reset:
         n, chosen = self.batch_size, self._lanes_to_reset(mask)
         given = self._seed(seed)
         streams = batch_streams(seed, n) or self._streams
@@ -333,16 +327,10 @@ class FromSyncVector(VectorSpaces, ImportedLanes):
         self.mode = mode_of(source)
         self.metadata = metadata_of(source)
 
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-        mask: Mask | None = None,
-    ) -> Reset:
+    def reset(self, *, seed: Any = None, options: Any = None, mask: Mask | None = None) -> Reset:
         if seed is not None and not isinstance(seed, (Sequence, np.ndarray)):
-            seed = self.seeds_of_lanes(check_seed(seed))
-        return super().reset(seed=seed, options=options, mask=mask)
+            seed = self.seeds_of_lanes(cast("int", check_seed(seed)))
+        return super().reset(seed=cast("Any", seed), options=options, mask=mask)
 
     def seeds_of_lanes(self, seed: int) -> list[int]:
         return list(range(seed, seed + self.batch_size))

@@ -14,22 +14,10 @@ from numpy import array, ndarray
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import BaseWrapper
 
-from envoi import (
-    Array,
-    Discrete,
-    EpisodeError,
-    LossyConversion,
-    MultiBinary,
-    MultiDiscrete,
-    MultiReset,
-    MultiStep,
-    Snapshot,
-    SpecError,
-    zeros,
-)
+from envoi import EpisodeError, LossyConversion, MultiReset, MultiStep, Snapshot, SpecError, zeros
 from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC, MultiStepValues, full_multi_step
 from envoi.protocol.roster import Roster
-from envoi.spec import SpecTree
+from envoi.spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
 from envoi.steps.record import RUNNING
 
 from ..gymnasium.specs import encoder, from_space

@@ -18,18 +18,9 @@ from envoi.spec import SpecTree, spec_equal
 from envoi.tree import children, leaves, rebuild
 
 from ..shared.loss import Loss
-from .masks import agents_specs, without_mask
-from .observations import (
-    NAME,
-    Bounds,
-    flat,
-    is_square_image,
-    is_wide,
-    narrows,
-    observation_leaf,
-    observation_plan,
-    structured_plan,
-)
+from . import observations
+from .masks import NAME, agents_specs, without_mask
+from .observations import Bounds, flat, observation_leaf, observation_plan, structured_plan
 
 MAX_INTEGERS = 4096
 """An integer action with more values than this is refused."""
@@ -239,10 +230,10 @@ def _losses_in(
     is_seen = read is observation_leaf
     for path, leaf in leaves(spec, what):
         found += (refused := _refusal(read, leaf, path))
-        if not refused and (narrows if is_seen else is_wide)(leaf):
+        if not refused and (observations.narrows if is_seen else observations.is_wide)(leaf):
             hint = f"the network {'sees' if is_seen else 'gives'} float32"
             found.append(Loss(path, "precision", repr(leaf), NAME, False, hint))
-        if not refused and is_seen and len(getattr(leaf, "shape", ())) > 1 and not is_square_image(spec):
+        if not refused and is_seen and len(getattr(leaf, "shape", ())) > 1 and not observations.is_square_image(spec):
             hint = (
                 "RLlib's networks see one flat vector; those of envoi.integrations.rllib see images as images, and "
                 'canonical="structured" keeps them for a module of your own'

@@ -16,22 +16,8 @@ from ..shared.array_specs import decoder
 from ..shared.discounts import is_zero
 from ..shared.exported import OpenForm, SpecMethods
 from ..shared.loss import warn_narrowed
-from .specs import (
-    NAME,
-    ArraySpec,
-    PyEnvironment,
-    StepType,
-    TimeStep,
-    array_encoder,
-    constant,
-    lanes_of,
-    losses,
-    number_encoder,
-    number_spec,
-    stated_spec,
-    to_spec,
-    zero_lanes,
-)
+from . import specs
+from .specs import NAME, ArraySpec, PyEnvironment, StepType, TimeStep, to_spec, zero_lanes
 
 FIRST, MID, LAST = StepType.FIRST, StepType.MID, StepType.LAST
 
@@ -66,7 +52,7 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
         self._seed: Any = None
         self._over: Any = None
         super().__init__(core, validate)
-        warn_narrowed(losses(core, exact))
+        warn_narrowed(specs.losses(core, exact))
 
     def _describe(self) -> None:
         core = self.core
@@ -76,19 +62,19 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
     def _plan(self) -> None:
         core = self.core
         self._reward_of = core.reward_spec
-        reward = number_spec(core.reward_spec, "reward", self._exact)
-        discount = number_spec(core.discount_spec, "discount", self._exact)
-        self._reward_spec = stated_spec(core.reward_spec, reward, "reward")
-        self._discount_spec = stated_spec(core.discount_spec, discount, "discount")
+        reward = specs.number_spec(core.reward_spec, "reward", self._exact)
+        discount = specs.number_spec(core.discount_spec, "discount", self._exact)
+        self._reward_spec = specs.stated_spec(core.reward_spec, reward, "reward")
+        self._discount_spec = specs.stated_spec(core.discount_spec, discount, "discount")
         n, seen, done = core.batch_size, core.observation_spec, core.action_spec
         lanes = () if n is None else (n,)
-        self._to_reward, self._to_discount = number_encoder(reward), number_encoder(discount)
-        self._no_reward = constant(reward, 0, lanes)
-        self._nothing, self._all = constant(discount, 0, lanes), constant(discount, 1, lanes)
+        self._to_reward, self._to_discount = specs.number_encoder(reward), specs.number_encoder(discount)
+        self._no_reward = specs.constant(reward, 0, lanes)
+        self._nothing, self._all = specs.constant(discount, 0, lanes), specs.constant(discount, 1, lanes)
         # If the reward is one number, as most are, `_step` makes the array inline.
         self._reward_dtype: Any = getattr(reward, "dtype", None)
-        self._encode = array_encoder(seen if n is None else lanes_of(seen, n))
-        self._decode = decoder(done if n is None else lanes_of(done, n), exact=self._env is not core)
+        self._encode = specs.array_encoder(seen if n is None else specs.lanes_of(seen, n))
+        self._decode = decoder(done if n is None else specs.lanes_of(done, n), exact=self._env is not core)
 
     @property
     def batched(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, cast
 
@@ -200,13 +200,7 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
         self._take_discount = incoming(lanes_of(self.discount_spec, n), self._copy)
         self._encode = array_encoder(lanes_of(self.action_spec, n), fresh=True)
 
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-        mask: Any = None,
-    ) -> Reset:
+    def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
         n, lanes = self.batch_size, as_mask(mask, self.batch_size, "mask")
         lane_seeds(seed, n)  # raises an error if they are not valid
         if isinstance(seed, np.integer):  # sources may accept only Python integers
