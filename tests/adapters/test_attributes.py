@@ -14,20 +14,12 @@ from small_models import Flock, Walk
 
 import envoi
 from envoi import SpecError
-from envoi.adapters import (
-    from_env,
-    from_gymnasium,
-    from_gymnasium_vector,
-    load,
-    registry,
-    to_dm_env,
-    to_gymnasium,
-    to_gymnasium_vector,
-    to_pettingzoo,
-    to_pettingzoo_aec,
-    to_tf_agents,
-)
-from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
+from envoi.adapters import from_env, load, registry, to_tf_agents
+from envoi.adapters.dm_env import to_dm_env
+from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium, from_gymnasium, to_gymnasium
+from envoi.adapters.gymnasium_vector import from_gymnasium_vector, to_gymnasium_vector
+from envoi.adapters.pettingzoo import to_pettingzoo
+from envoi.adapters.pettingzoo_aec import to_pettingzoo_aec
 from envoi.adapters.rllib import RLlibEnv
 
 to_rllib, from_rllib = (optional("envoi.adapters", name) for name in ("to_rllib", "from_rllib"))

@@ -11,20 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scripted import Shaped
 
-from envoi import (
-    Array,
-    Discrete,
-    LossyConversion,
-    MultiBinary,
-    MultiDiscrete,
-    Sequence,
-    Text,
-    sample,
-    validate,
-)
+from envoi import LossyConversion, sample, validate
 from envoi.adapters import Loss, losses
 from envoi.adapters.rllib.codec import Codec
 from envoi.adapters.rllib.observations import IMAGE_SIZES
+from envoi.spec import Array, Discrete, MultiBinary, MultiDiscrete, Sequence, Text
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in cast")  # finite float64 beyond float32
 

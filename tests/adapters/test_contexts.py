@@ -15,15 +15,10 @@ from context_features import actions_of, alone, imported, trajectory
 from traces import exact
 
 from envoi import ContextError, ContextSpace, Contextual, UniformFloat, validate
-from envoi.adapters import (
-    from_dm_env,
-    from_gymnasium,
-    from_gymnasium_vector,
-    load,
-    to_dm_env,
-    to_gymnasium,
-    to_gymnasium_vector,
-)
+from envoi.adapters import load
+from envoi.adapters.dm_env import from_dm_env, to_dm_env
+from envoi.adapters.gymnasium import from_gymnasium, to_gymnasium
+from envoi.adapters.gymnasium_vector import from_gymnasium_vector, to_gymnasium_vector
 from envoi.adapters.shared import contexts
 from envoi.adapters.shared.contexts import Bindable
 

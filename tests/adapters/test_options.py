@@ -15,21 +15,12 @@ from scripted import Scripted
 
 import envoi
 from envoi import SpecError
-from envoi.adapters import (
-    TARGETS,
-    from_dm_env,
-    from_gridverse,
-    from_gymnasium,
-    from_pettingzoo,
-    load,
-    losses,
-    to_dm_env,
-    to_gymnasium,
-    to_gymnasium_vector,
-    to_pettingzoo,
-    to_pettingzoo_aec,
-    to_tf_agents,
-)
+from envoi.adapters import TARGETS, from_gridverse, load, losses, to_tf_agents
+from envoi.adapters.dm_env import from_dm_env, to_dm_env
+from envoi.adapters.gymnasium import from_gymnasium, to_gymnasium
+from envoi.adapters.gymnasium_vector import to_gymnasium_vector
+from envoi.adapters.pettingzoo import from_pettingzoo, to_pettingzoo
+from envoi.adapters.pettingzoo_aec import to_pettingzoo_aec
 from envoi.adapters.shared.loss import DroppedOptionsWarning
 
 to_rllib = optional("envoi.adapters", "to_rllib")

@@ -16,17 +16,10 @@ from traces import exact
 
 import envoi
 from envoi import Array, EpisodeError, LossyConversion, SpecError
-from envoi.adapters import (
-    from_env,
-    from_pettingzoo,
-    from_pettingzoo_aec,
-    load,
-    losses,
-    to_pettingzoo,
-    to_pettingzoo_aec,
-)
+from envoi.adapters import from_env, load, losses
 from envoi.adapters.gymnasium.specs import from_space
-from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
+from envoi.adapters.pettingzoo import from_pettingzoo, to_pettingzoo
+from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC, from_pettingzoo_aec, to_pettingzoo_aec
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # for the butterfly family's pygame
 

@@ -17,36 +17,15 @@ from hypothesis import strategies as st
 from traces import exact
 
 import envoi
-from envoi import (
-    Array,
-    Discrete,
-    Foreign,
-    Graph,
-    LossyConversion,
-    MultiBinary,
-    MultiDiscrete,
-    OneOf,
-    Sequence,
-    SpecError,
-    Text,
-    sample,
-    spec_equal,
-    validate,
-)
-from envoi.adapters import (
-    dm_env,
-    from_env,
-    from_gymnasium,
-    from_gymnasium_vector,
-    tf_agents,
-    to_gymnasium,
-    to_gymnasium_vector,
-    to_pettingzoo,
-)
-from envoi.adapters.gymnasium import from_space, to_space
+from envoi import LossyConversion, SpecError, sample, spec_equal, validate
+from envoi.adapters import dm_env, from_env, tf_agents
+from envoi.adapters.gymnasium import from_gymnasium, from_space, to_gymnasium, to_space
 from envoi.adapters.gymnasium.specs import decoder, encoder
+from envoi.adapters.gymnasium_vector import from_gymnasium_vector, to_gymnasium_vector
 from envoi.adapters.gymnasium_vector.specs import batched_space
+from envoi.adapters.pettingzoo import to_pettingzoo
 from envoi.adapters.shared.arrival import incoming
+from envoi.spec import Array, Discrete, Foreign, Graph, MultiBinary, MultiDiscrete, OneOf, Sequence, Text
 from envoi.tree import leaves
 
 to_rllib = optional("envoi.adapters", "to_rllib")
