@@ -72,9 +72,7 @@ def losses_in(specs: Mapping[str, SpecTree], convert: Callable[[Any, str], Any])
 
 
 def losses_for(
-    env: Env | MultiEnv,
-    losses: Callable[[Core], list[Loss]],
-    to_core: Callable[[Env | MultiEnv], Core],
+    env: Env | MultiEnv, losses: Callable[[Core], list[Loss]], to_core: Callable[[Env | MultiEnv], Core]
 ) -> list[Loss]:
     """Returns the losses of an environment in a framework, with its number of agents adapted."""
     try:

@@ -118,10 +118,7 @@ class _Pendulum(_Task):
     constants: ClassVar[Ranges] = {
         "max_speed": (0, _INF), "dt": (0, _INF), "g": (0, _INF), "m": (1e-6, _INF), "l": (1e-6, _INF),
     }  # fmt: skip
-    start: ClassVar[Ranges] = {
-        "initial_angle_max": (0, math.pi),
-        "initial_velocity_max": (0, 1.0),
-    }
+    start: ClassVar[Ranges] = {"initial_angle_max": (0, math.pi), "initial_velocity_max": (0, 1.0)}
     elements = ()
 
     def box(self, context: Mapping[str, Any]) -> Bounds:

@@ -64,11 +64,7 @@ def recognises(env: object) -> bool:
 
 
 def to_gymnasium_vector(
-    env: Any,
-    n: int | None = None,
-    autoreset_mode: AutoresetMode | str | None = None,
-    *,
-    validate: bool = False,
+    env: Any, n: int | None = None, autoreset_mode: AutoresetMode | str | None = None, *, validate: bool = False
 ) -> VectorEnv[Any, Any, Any]:
     """Converts any environment to a gymnasium vector environment.
 

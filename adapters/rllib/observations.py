@@ -183,9 +183,7 @@ def observation_leaf(spec: Spec, path: str) -> _Leaf:
         if is_image(spec) and spec.dtype.kind == "u":  # numbers from 0 to 1 even where an image is flattened
             numbers = scaled(spec)
             return _Leaf(
-                lambda value: numbers(value).ravel(),
-                lambda value: numbers(value).reshape(len(value), -1),
-                _unit(size),
+                lambda value: numbers(value).ravel(), lambda value: numbers(value).reshape(len(value), -1), _unit(size)
             )
         form = array_form(spec, path, NAME)
         least, most = (0, 1) if spec.dtype.kind == "b" else (-np.inf, np.inf)

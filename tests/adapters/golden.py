@@ -72,8 +72,7 @@ class Golden(Scripted):
             "z": np.array([1e300 * draw, draw]),
             "a": [np.int64(5 + step % 3), np.array([-4 + step % 2, 7 + step % 3])],
             "m": Pair(
-                np.array([[step % 2, 1], [0, episode % 2]], np.int8),
-                (np.array(2**53 + 1 + step), self.buffer.copy()),
+                np.array([[step % 2, 1], [0, episode % 2]], np.int8), (np.array(2**53 + 1 + step), self.buffer.copy())
             ),
             "b": np.array([250 + step], np.uint8),
         }

@@ -13,13 +13,7 @@ from traces import exact
 from envoi import ContextError, UniformInteger, validate
 from envoi.adapters import load
 
-NAMES = [
-    "LunarLander-v3",
-    "LunarLanderContinuous-v3",
-    "BipedalWalker-v3",
-    "BipedalWalkerHardcore-v3",
-    "CarRacing-v3",
-]
+NAMES = ["LunarLander-v3", "LunarLanderContinuous-v3", "BipedalWalker-v3", "BipedalWalkerHardcore-v3", "CarRacing-v3"]
 STEPS = {"CarRacing-v3": 8}
 
 

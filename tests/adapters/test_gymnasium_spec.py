@@ -353,12 +353,7 @@ def test_a_form_behind_an_entry_point_has_the_spec_that_make_gives_it():
     assert env.spec.kwargs == {"limit": 4}
     outer = to_gymnasium(envoi.History(from_env(env), 2))
     assert outer.spec.id == "envoi_tests/Walk-v3"
-    for form in (
-        env,
-        outer,
-        registered(),
-        registered(max_episode_steps=3),
-    ):
+    for form in (env, outer, registered(), registered(max_episode_steps=3)):
         again = made(form.spec)
         assert again.spec == form.spec
         assert episodes(again) == episodes(form)

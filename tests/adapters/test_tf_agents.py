@@ -789,10 +789,7 @@ class Doubling(Remaking):
 
 @pytest.mark.parametrize(
     ("wrap", "told"),
-    [
-        (Adding, [{"a": 1, "more": {"x": 0}}, {"a": 2, "more": {"x": 1}}]),
-        (Doubling, [{"a": 2}, {"a": 4}]),
-    ],
+    [(Adding, [{"a": 1, "more": {"x": 0}}, {"a": 2, "more": {"x": 1}}]), (Doubling, [{"a": 2}, {"a": 4}])],
 )
 def test_a_wrapper_that_changes_a_stacked_info_is_believed(wrap, told):
     env = from_tf_agents(wrap(scripted_lanes({"a": 1}, {"a": 2})))

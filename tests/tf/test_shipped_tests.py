@@ -66,14 +66,14 @@ IN_THEIR_PLACE = {
             "HistoryWrapper": ours(envoi.History),
             "OneHotActionWrapper": ours(envoi.OneHotAction),
             "ExtraDisabledActionsWrapper": ours(envoi.ExtraDisabledActions),
-        },
+        }
     },
     "batched_py_environment_test": {
         "batched_py_environment": {
             "BatchedPyEnvironment": lambda envs, **options: batched_py_environment.BatchedPyEnvironment(
                 [through(env) for env in envs], **options
-            ),
-        },
+            )
+        }
     },
 }
 """By module of tests, and the module whose names they use there, what takes their place."""
