@@ -17,8 +17,7 @@ from traces import exact
 from envoi import ContextError, ContextSpace, Contextual, UniformFloat, validate
 from envoi.adapters import load
 from envoi.adapters.dm_env import from_dm_env, to_dm_env
-from envoi.adapters.gymnasium import from_gymnasium, to_gymnasium
-from envoi.adapters.gymnasium_vector import from_gymnasium_vector, to_gymnasium_vector
+from envoi.adapters.gymnasium import from_gymnasium
 from envoi.adapters.shared import contexts
 from envoi.adapters.shared.contexts import Bindable
 
@@ -161,25 +160,6 @@ def test_what_no_catalogue_has_takes_no_contexts():
     assert env.spec_under([{}]) is env.observation_spec
     with pytest.raises(ContextError, match=r"context\['slippery'\]: .*no catalogue.*bind="):
         env.context = {"slippery": 1}
-
-
-def test_a_form_of_the_environment_begins_its_episodes_in_the_context():
-    env = pendulum(g=3.7)
-    form = to_gymnasium(env)
-    form.reset(seed=0)
-    assert env.unwrapped.g == 3.7
-    assert to_gymnasium(pendulum()).unwrapped is not form
-    plain = pendulum()
-    assert to_gymnasium(plain) is plain.source
-
-
-def test_a_vector_env_that_is_brought_begins_its_episodes_in_the_contexts():
-    source = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make(NAME)] * 2)
-    lanes = from_gymnasium_vector(source)
-    assert to_gymnasium_vector(lanes) is source
-    lanes.context = {"g": [3.7, 10.0]}
-    to_gymnasium_vector(lanes).reset(seed=0)
-    assert [env.unwrapped.g for env in source.envs] == [3.7, 10.0]
 
 
 # Observations and their spec.

@@ -14,7 +14,7 @@ from scripted import Ends, Line, Scripted
 from traces import exact
 
 from envoi import Array, EpisodeError, SpecError
-from envoi.adapters import from_dm_env, load, to_dm_env
+from envoi.adapters import from_dm_env, to_dm_env
 from envoi.adapters.dm_env import FromDmEnv, UnseededWarning
 
 FIRST, MID, LAST = StepType
@@ -321,19 +321,6 @@ def test_the_generator_can_be_read_and_set():
 
 
 # Lifecycle.
-
-
-def test_the_last_observation_is_kept_and_is_the_state_of_a_source_that_has_no_other():
-    env = from_dm_env(Playing((MID, 0.0, 1.0)))
-    assert env.reset().observation is env.observation
-    assert env.step(1).observation is env.observation
-    assert env.state is env.observation
-    assert env.render() is None
-    core = load("envoi:gridworld")
-    for env in (through(core), foreign(core)):
-        env.reset(seed=1)
-        same(env.state, core.state)
-        same(env.render(), core.render())
 
 
 # Snapshots.

@@ -10,13 +10,12 @@ import pytest
 import tree
 from depth import examples
 from dm_env import specs
-from dm_sources import Playing, Seeing, Wrapping
+from dm_sources import Playing, Seeing
 from golden import Pair
 from hypothesis import given
 from hypothesis import strategies as st
-from nested import DTYPES, Single, bounds, integers, names, numeric, plain, shapes, trees
+from nested import DTYPES, Single, bounds, integers, names, plain, shapes, trees
 from scripted import Line, Scripted, Shaped
-from traces import trace
 
 import envoi
 from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, Sequence, Text
@@ -85,18 +84,6 @@ def test_a_value_of_the_core_spec_conforms_to_dm_envs_and_what_that_generates_to
 
 def _plainly(value):
     return envoi.tree.map_leaves(lambda leaf: np.asarray(leaf, object).tolist(), value)
-
-
-@examples(200)
-@given(trees(numeric), trees(numeric), st.integers(0, 99))
-def test_third_party_wrapper_around_a_form_keeps_environments_of_any_specs(observed, acted, seed):
-    core, twin = Shaped(observed, acted), Shaped(observed, acted)
-    env = from_dm_env(Wrapping(to_dm_env(core)))
-    assert envoi.spec_equal(env.observation_spec, observed)
-    assert envoi.spec_equal(env.action_spec, acted)
-    for one, other in zip(trace(env, 6, seed), trace(twin, 6, seed), strict=True):
-        np.testing.assert_equal(one[0], other[0])
-    envoi.validate(observed, env.observation)
 
 
 def test_each_spec_becomes_the_class_of_dm_env_that_says_it():

@@ -54,19 +54,6 @@ def test_a_real_source_lives_through_envoi_as_alone_for_the_same_seed_and_action
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_observations_and_states_of_a_real_source_never_change_after_they_were_returned(name):
-    env = from_env(make(name))
-    chosen = actions(env)
-    seen = [env.reset(seed=0).observation, env.state]
-    held = copy.deepcopy(seen)
-    for _ in range(4):
-        env.step(next(chosen))
-        assert exact(seen) == exact(held)
-        seen += [env.observation, env.state]
-        held = copy.deepcopy(seen)
-
-
-@pytest.mark.parametrize("name", REAL)
 def test_a_snapshot_or_copy_of_a_real_source_resumes_exactly(name):
     env = from_env(make(name))
     env.reset(seed=2)

@@ -99,17 +99,6 @@ def test_flags_of_any_truthy_type_become_python_bools():
 
 
 def test_nobodys_dicts_are_written_into():
-    kept = {"mine": 1}
-
-    class Keeping(Scripted):
-        def info(self, state):
-            return kept
-
-    form = to_gymnasium(Keeping(Line(discount=0.5)))
-    form.reset()
-    assert form.step(5)[4] == {"mine": 1, "discount": 0.5}
-    assert kept == {"mine": 1}
-
     held = {"discount": 0.5, "mine": 1}
     source = Source(Line())
     source.step = lambda action: (np.zeros(2), 0.0, False, False, held)

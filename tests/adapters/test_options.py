@@ -1,8 +1,5 @@
 """Options of a reset that a source has no place for: a warning, a line of `losses`, an error under `validate=True`."""
 
-import copy
-import pickle
-
 import gridverse_like
 import gymnasium
 import numpy as np
@@ -156,13 +153,6 @@ def test_contextual_takes_its_own_options_and_passes_on_the_rest():
     with pytest.raises(SpecError, match=r"options\['difficulty'\]"):
         checked.reset(options={"context_id": "b", "difficulty": 3})
     assert [loss.path for loss in losses(env, "gymnasium")].count("options") == 1
-
-
-def test_a_copy_warns_for_itself():
-    env = load("dm_control:cartpole/swingup")
-    for one in (env, copy.deepcopy(env), pickle.loads(pickle.dumps(load("bsuite:catch/0")))):
-        with pytest.warns(DroppedOptionsWarning):
-            copy.deepcopy(one).reset(options={"difficulty": 3})
 
 
 def test_the_lanes_of_a_batch_say_it_in_the_same_words_so_that_python_shows_it_once(capsys):

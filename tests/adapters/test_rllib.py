@@ -4,13 +4,12 @@ import pickle
 
 import cloudpickle
 import gymnasium
-import nested
 import numpy as np
 import pytest
 from scripted import Ends, Shaped
 
 import envoi
-from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, SpecError
+from envoi import Array, Discrete, LossyConversion, SpecError
 from envoi.adapters import load, to_rllib
 from envoi.adapters.rllib import EnvCreator, bind_worker, from_rllib
 from envoi.adapters.shared.loss import NarrowingWarning
@@ -195,38 +194,6 @@ def run():
 
 
 ONE_BY_ONE, BATCH = "sync", "vector_entry_point"
-FORMS = {
-    "flat": (Array((3,), "float32", -1, 1), Discrete(2)),
-    "image": (Array((42, 42, 3), "uint8"), Discrete(3, start=5)),
-    "one-hot": (Discrete(4, start=-2), MultiDiscrete([2, 3], start=[1, -1])),
-    "nested": (
-        {"z": Array((2, 2), "float64"), "a": nested.Pair(MultiBinary(3), [MultiDiscrete([3, 2], start=4)])},
-        MultiBinary((2, 2)),
-    ),
-    "scalar": (Array((), "int16"), Array((), "float32", -1, 1)),
-    "wide": (Array((2,), "float64", -np.inf, [1, 2]), Array((2, 2), "float64", 0.1, 0.7)),
-    "integers": (Array((5,), "bool"), Array((2,), "int32", -2, 2)),
-    "all integers": (Array((2,), "float32"), {"a": Discrete(2, start=1), "b": (MultiBinary(2),)}),
-    "both kinds": (
-        Array((2,), "float32"),
-        {"turn": Array((2, 2), "float64", -1, 1), "gear": Discrete(3, start=-7, dtype="int8")},
-    ),
-}
-
-
-@narrowing
-@pytest.mark.parametrize("mode", [ONE_BY_ONE, BATCH])
-@pytest.mark.parametrize("name", FORMS)
-def test_a_policy_of_rllib_samples_every_form_within_its_specs(run, name, mode):
-    runner = run(lambda: Shaped(*FORMS[name]), mode=mode)  # validated: a wrong action or observation would raise
-    space = to_rllib(lambda: Shaped(*FORMS[name]))().observation_space
-    # RLlib's own random actions are not of tuples.
-    for options in ({}, {"random_actions": True})[: 1 if name == "both kinds" else 2]:
-        episodes = runner.sample(num_timesteps=30, force_reset=True, **options)
-        assert sum(len(episode) for episode in episodes) >= 30
-        for episode in episodes:
-            for observation in episode.get_observations():
-                assert space.contains(np.asarray(observation))
 
 
 def test_lanes_with_spaces_of_gymnasium_are_sampled(run):

@@ -78,19 +78,6 @@ def test_several_forms_make_a_batch_of_tf_agents(multithreading):
     batch.close()
 
 
-def test_a_batch_of_tf_agents_is_read_as_its_environments():
-    batch = BatchedPyEnvironment([to_tf_agents(Ends()) for _ in range(3)], multithreading=False)
-    env = from_tf_agents(batch)
-    assert env.envs == tuple(form.core for form in batch.envs)
-    assert to_tf_agents(env) is batch
-    lanes = envoi.Lanes([Ends() for _ in range(3)])
-    for each in (env, lanes):
-        each.reset(seed=[1, 2, 3])
-    assert exact(env.step([0, 0, 0])) == exact(lanes.step([0, 0, 0]))
-    mask = np.array([False, True, False])
-    assert exact(env.reset(mask=mask)) == exact(lanes.reset(mask=mask))
-
-
 # TF-Agents' own wrappers around our forms, and back.
 
 
