@@ -15,21 +15,20 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import BaseWrapper
 
 from envoi import EpisodeError, LossyConversion, MultiReset, MultiStep, Snapshot, SpecError, zeros
-from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC, MultiStepValues, full_multi_step
+from envoi.protocol.multi_env import MASK, SYNTHETIC, MultiStepValues, full_multi_step
 from envoi.protocol.roster import Roster
-from envoi.spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
+from envoi.spec import Array, Discrete, MultiBinary, MultiDiscrete
 from envoi.steps.record import RUNNING
 
-from ..gymnasium.specs import encoder, from_space
+from ..gymnasium.source import SpacesByAgent
+from ..gymnasium.specs import from_space
 from ..shared.arrival import HOLDERS, Copy, incoming, is_held, owned
-from ..shared.discounts import is_number
-from ..shared.imported import ImportedMulti
 from .form import ACTIVE, ACTIVES, AEC, NAME, Form, acts_at_once
 
 _OF_AGENTS = ("_prepared_for", "_each", "_false", "_silent", "_slots", "_awaited")
 
 
-class FromZoo(ImportedMulti):
+class FromZoo(SpacesByAgent):
     """Base of the importers of both APIs.
 
     Attributes:
@@ -41,7 +40,7 @@ class FromZoo(ImportedMulti):
     turns_in_infos = False
     _framework = NAME
 
-    _planned = ("_encoders", "_take_state", "_masked", "_native", "_dtypes", *_OF_AGENTS)
+    _planned = ("_take_state", "_native", "_dtypes", *_OF_AGENTS)
     _memory = ("_news", "_next_seed", "_listed")
 
     def __init__(self, source: Any, copy: Copy, at_once: bool) -> None:
@@ -61,9 +60,6 @@ class FromZoo(ImportedMulti):
     def _space(self, what: str, agent: Any) -> spaces.Space[Any]:
         return getattr(self.source, f"{what}_space")(agent)
 
-    def _spec(self, what: str, agent: Any) -> SpecTree:
-        return from_space(self._space(what, agent), f"{what}_space({agent!r})")
-
     def _describe(self) -> None:
         super()._describe()
         space = getattr(self.source, "state_space", None)
@@ -81,13 +77,7 @@ class FromZoo(ImportedMulti):
             agent: np.dtype(spec.dtype.type) if isinstance(spec, Array) and self._copy == "auto" else None
             for agent, spec in self.observation_spec.items()
         }
-        # A copy, because the source may keep an action, or change it in place.
-        encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_spec.items()}
-        self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
         self._take_state = deepcopy if self.state_spec is None else incoming(self.state_spec, self._copy)
-        # The agents whose mask is in their observation; forms of envoi have it in the info already.
-        specs = self.observation_spec.items() if self._form_inside is None else ()
-        self._masked = tuple(agent for agent, spec in specs if isinstance(spec, dict) and MASK in spec)
         self._prepare()
 
     def _prepare(self) -> None:
@@ -217,38 +207,6 @@ class FromZoo(ImportedMulti):
             return arrived, rewards, None, None, None, own_infos
         discounts = {**dict.fromkeys(agents, 1.0), **discounts}
         return arrived, rewards, {**self._false}, {**self._false}, discounts, own_infos
-
-    def _own_infos(
-        self, infos: Mapping[Any, Any], affected: Sequence[Any], discounts: dict[Any, Any] | None = None
-    ) -> dict[Any, Any]:
-        """Converts the source's infos for the core."""
-        own_infos: dict[Any, Any] = {}
-        common: dict[Any, Any] = {}
-        known = 0
-        for agent in affected:
-            entry = infos.get(agent)
-            known += agent in infos
-            own = own_infos[agent] = {**entry} if entry else {}
-            if own:
-                if MASK in own:  # recorded together with the observation, so it must not change
-                    own[MASK] = owned(own[MASK])
-                if discounts is not None and "discount" in own and is_number(own["discount"]):
-                    discounts[agent] = own.pop("discount")
-                if isinstance(own.get(COMMON), dict):
-                    common = own.pop(COMMON)
-        for agent in self._masked:
-            if agent in self._roster.acting and MASK not in own_infos[agent]:
-                kind = np.int8 if isinstance(self.action_spec[agent], Discrete) else None
-                own_infos[agent][MASK] = np.array(self._seen[agent][MASK], kind)
-        if len(infos) > known:  # keys of other agents, or of none
-            for key, entry in infos.items():
-                if key == COMMON:
-                    common = {**common, **entry}
-                elif key not in self.observation_spec:
-                    common = {**common, key: entry}
-        if common:
-            own_infos[COMMON] = {**common}
-        return own_infos
 
     def _last_look(self, agent: Any) -> Any:
         """Returns the final observation of an agent whose source gives none."""

@@ -26,21 +26,17 @@ import gymnasium
 import numpy as np
 
 from envoi import EpisodeError, MultiReset, MultiStep, SpecError
-from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC
-from envoi.protocol.process import Info
-from envoi.spec import SpecTree, zeros
+from envoi.protocol.multi_env import SYNTHETIC
+from envoi.spec import zeros
 
-from ..gymnasium.source import replay_seeds
-from ..gymnasium.specs import encoder, from_space
+from ..gymnasium.source import SpacesByAgent, replay_seeds
 from ..shared.arrival import is_held, owned
-from ..shared.discounts import is_number
-from ..shared.imported import ImportedMulti
 from .form import NAME
 from .masks import shows_mask
 from .multi_form import ALL
 
 
-class FromRLlibMulti(ImportedMulti):
+class FromRLlibMulti(SpacesByAgent):
     """A `MultiAgentEnv` as a core environment of several agents.
 
     If the source is a form of envoi, possibly inside gymnasium's wrappers, its `last` has what RLlib's steps lack: each
@@ -48,7 +44,7 @@ class FromRLlibMulti(ImportedMulti):
     """
 
     _framework = NAME
-    _planned = ("_encode", "_masked")
+    _gathers = False
 
     def _agents(self) -> tuple[Any, ...]:
         native = self.unwrapped
@@ -75,9 +71,6 @@ class FromRLlibMulti(ImportedMulti):
             raise SpecError(f"{native}: expected a space in {what}_spaces for the possible agent {agent!r}, got none")
         return space
 
-    def _spec(self, what: str, agent: Any) -> SpecTree:
-        return from_space(self._space(what, agent), f"{what}_space[{agent!r}]")
-
     def _describe(self) -> None:
         super()._describe()
         core = self.core_inside
@@ -85,14 +78,8 @@ class FromRLlibMulti(ImportedMulti):
             self.reward_spec, self.discount_spec = dict(core.reward_spec), dict(core.discount_spec)
             self.state_spec = core.state_spec
 
-    def _plan(self) -> None:
-        super()._plan()
-        # The source may keep an action, or change it.
-        encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_spec.items()}
-        self._encode = {agent: encode for agent, encode in encoders.items() if encode}
-        has_form = self._form_inside is not None
-        shown = (a for a in self.possible_agents if shows_mask(self.observation_spec[a], self.action_spec[a]))
-        self._masked = frozenset(() if has_form else shown)
+    def _shows_mask(self, agent: Any) -> bool:
+        return shows_mask(self.observation_spec[agent], self.action_spec[agent])
 
     def _source_seed(self, seed: int | None) -> int | None:
         if seed is not None:
@@ -112,13 +99,12 @@ class FromRLlibMulti(ImportedMulti):
             observed = self._taken(observations, held)
             playing = unbegun.order({*self._listed(), *observed})
             self._roster = unbegun.begin(playing, _turn_of(playing, observed))
-        infos = self._infos(infos, self._roster.playing, observed)
         self._saw = dict(observed)
-        return MultiReset(observed, infos)
+        return MultiReset(observed, self._own_infos(infos, self._roster.playing))
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
         self._roster.check_actions(actions)
-        encode = self._encode
+        encode = self._encoders
         before = None if self._rewarder is None else self.state
         sent = {agent: encode[agent](action) if agent in encode else action for agent, action in actions.items()}
         step = self.source.step(sent)
@@ -157,21 +143,18 @@ class FromRLlibMulti(ImportedMulti):
         for agent in affected:
             own = bool(terminateds.get(agent, False)), bool(truncateds.get(agent, False))
             terminated[agent], truncated[agent] = own if True in own else of_all
-        agent_infos = self._infos(infos, affected, observed)
         ended = [agent for agent in affected if terminated[agent] or truncated[agent]]
-        for agent in ended:
-            if agent not in observed:
-                # RLlib repeats the last one too.
-                has_one = agent in self._saw
-                observed[agent] = self._saw[agent] if has_one else zeros(self.observation_spec[agent])
-                agent_infos[agent][SYNTHETIC] = True
-        discounts: dict[Any, Any] = {}
-        for agent in affected:
-            discounts[agent] = 0.0 if terminated[agent] else 1.0
-            if "discount" in agent_infos[agent] and is_number(agent_infos[agent]["discount"]):
-                discounts[agent] = agent_infos[agent].pop("discount")
+        blind = [agent for agent in ended if agent not in observed]
+        for agent in blind:  # RLlib repeats the last one too
+            has_one = agent in self._saw
+            observed[agent] = self._saw[agent] if has_one else zeros(self.observation_spec[agent])
+        discounts: dict[Any, Any] = {agent: 0.0 if terminated[agent] else 1.0 for agent in affected}
         playing = tuple(agent for agent in affected if agent not in ended) if ended else affected
         self._roster = roster.after(None if playing is roster.playing else playing, ended, _turn_of(playing, observed))
+        self._saw.update(observed)
+        agent_infos = self._own_infos(infos, affected, discounts)
+        for agent in blind:
+            agent_infos[agent][SYNTHETIC] = True
         given = {agent: rewards.get(agent) for agent in affected}
         return MultiStep(
             {agent: observed[agent] for agent in roster.order(observed)} if ended else observed,
@@ -193,20 +176,6 @@ class FromRLlibMulti(ImportedMulti):
         if agents != self._roster.playing:
             agents = self._roster.order(agents)
         return {agent: take[agent](observations[agent], held) for agent in agents}
-
-    def _infos(
-        self, infos: Mapping[Any, Info], affected: tuple[Any, ...], observed: Mapping[Any, Any]
-    ) -> dict[Any, Info]:
-        agent_infos: dict[Any, Info] = {agent: dict(infos.get(agent) or ()) for agent in affected}
-        for info in agent_infos.values():
-            if MASK in info:
-                info[MASK] = owned(info[MASK])
-        for agent in self._masked:
-            if agent in observed and agent in agent_infos:
-                agent_infos[agent].setdefault(MASK, np.array(observed[agent][MASK], np.int8))
-        if COMMON in infos:
-            agent_infos[COMMON] = dict(infos[COMMON])
-        return agent_infos
 
     def observation(self, agent: Any) -> Any:
         is_playing = agent in self._roster.playing

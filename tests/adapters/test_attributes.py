@@ -20,7 +20,6 @@ from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium, from_gymnasium,
 from envoi.adapters.gymnasium_vector import from_gymnasium_vector, to_gymnasium_vector
 from envoi.adapters.pettingzoo import to_pettingzoo
 from envoi.adapters.pettingzoo_aec import to_pettingzoo_aec
-from envoi.adapters.rllib import RLlibEnv
 
 to_rllib, from_rllib = (optional("envoi.adapters", name) for name in ("to_rllib", "from_rllib"))
 DummyVecEnv = optional("stable_baselines3.common.vec_env", "DummyVecEnv")
@@ -201,13 +200,6 @@ def test_a_form_inside_wrappers_of_gymnasium_speaks_for_its_core():
     np.testing.assert_equal(env.state, core.state)
 
 
-def test_equal_seeds_replay_through_a_form_of_rllib_inside_wrappers():
-    env = from_gymnasium(gymnasium.Wrapper(RLlibEnv(load(PENDULUM))))
-    first = env.reset(seed=3).observation
-    env.step(env.sample_action())
-    np.testing.assert_array_equal(env.reset(seed=3).observation, first)
-
-
 def test_stable_baselines3_calls_methods_through_a_form():
     form = to_gymnasium(envoi.TimeLimit(Tuned(), 7))
     assert DummyVecEnv([lambda: form]).env_method("twice", 2) == [12.0]  # as hindsight replay computes rewards
@@ -351,11 +343,3 @@ def test_wrappers_of_lanes_are_found(workers):
     assert form.env_is_wrapped(Around) == [True, True]
     assert form.env_is_wrapped(gymnasium.wrappers.ClipAction, [1]) == [False]
     form.close()
-
-
-@every_process
-@pytest.mark.parametrize("make", [Walk, wrapped_cartpole])
-def test_one_environment_in_all_lanes_is_refused(make, workers):
-    env = make()
-    with pytest.raises(SpecError, match="lanes 0 and 1 are the same environment"):
-        envoi.batch(lambda: env, 3, workers=workers)

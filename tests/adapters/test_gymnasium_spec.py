@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from depth import examples
 from gymnasium.envs.registration import EnvSpec, parse_env_id
-from gymnasium.wrappers import MaxAndSkipObservation, RescaleAction, TimeAwareObservation
+from gymnasium.wrappers import MaxAndSkipObservation, TimeAwareObservation
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import Flock, Walk
@@ -178,23 +178,6 @@ def test_a_padded_episode_that_terminates_in_its_last_step_is_not_truncated():
             ] * 3
 
 
-def make_rescaled():
-    return RescaleAction(gymnasium.envs.classic_control.PendulumEnv(), np.float32(-1), np.float32(1))
-
-
-def test_wrappers_that_an_entry_point_brings_stay_innermost():
-    gymnasium.register("envoi_tests/Rescaled-v0", entry_point=f"{__name__}:make_rescaled", max_episode_steps=40)
-    try:
-        source = gymnasium.make("envoi_tests/Rescaled-v0")
-    finally:
-        del gymnasium.registry["envoi_tests/Rescaled-v0"]
-    form = to_gymnasium(envoi.TimeLimit(envoi.ActionRepeat(from_env(source), 2), 15))
-    assert around(form.spec) == ["ActionRepeat", "TimeLimit"]
-    again = gymnasium.make(form.spec)
-    assert again.spec == form.spec
-    assert episodes(again) == episodes(form)
-
-
 def test_time_aware_observation_reads_the_limit_of_a_core_wrapper():
     for core in (
         envoi.TimeLimit(from_env(gymnasium.make("Pendulum-v1")), 5),
@@ -320,18 +303,6 @@ def test_contexts_of_a_set_are_played_once_more():
     played = episodes(form, 5)
     assert episodes(again, 5) == played
     assert form.spec is not None, "the context of the last episode is not a setting"
-
-
-def test_a_limit_given_to_make_holds_instead():
-    form = to_gymnasium(envoi.TimeLimit(envoi.ActionRepeat(from_env(gymnasium.make("Pendulum-v1")), 2), 50))
-    assert [len(steps) - 1 for steps in episodes(form)] == [50, 50, 50]
-    shorter = gymnasium.make(form.spec, max_episode_steps=8)
-    assert [len(steps) - 1 for steps in episodes(shorter)] == [8, 8, 8]
-    form = to_gymnasium(envoi.History(load("envoi:pendulum"), 2))
-    shorter = gymnasium.make(form.spec, max_episode_steps=8)
-    assert [len(steps) - 1 for steps in episodes(shorter)] == [8, 8, 8]
-    assert shorter.spec.max_episode_steps == 8
-    assert around(shorter.spec) == ["History"]
 
 
 def registered(**settings):

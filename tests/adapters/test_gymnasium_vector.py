@@ -731,13 +731,6 @@ def test_a_core_environment_a_factory_and_a_foreign_one_become_lanes():
         to_gymnasium_vector(env, autoreset_mode="next")
 
 
-def test_what_cannot_be_copied_needs_a_function():
-    env = Plays(2)
-    env.held = (one for one in ())
-    with pytest.raises(SpecError, match=r"cannot be copied.*give a function"):
-        to_gymnasium_vector(env, 2)
-
-
 def test_several_agents_become_the_lanes():
     env = load("envoi:rps")
     form = to_gymnasium_vector(env)

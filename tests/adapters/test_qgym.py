@@ -429,20 +429,6 @@ def test_restoring_leaves_the_rewarder_that_was_set_since_and_brings_back_what_a
     assert env.reward_spec == own.spec
 
 
-def test_a_rewarder_without_a_range_can_be_put_back():
-    env = from_env(Climb())
-    own = env.rewarder
-    assert env.reward_range == (-math.inf, math.inf)
-    env.rewarder = lambda state, action, next_state: 7.0
-    env.reset(seed=0, options={"rung": 4})
-    assert env.step(1).reward == 7
-    env.rewarder = own
-    assert env.step(1).reward in (-1, 0, 1, 2)
-    env.rewarder = Higher()
-    assert env.source.rewarder is env.rewarder.rewarder is not own.rewarder
-    assert env.reward_range == (-math.inf, math.inf)
-
-
 # The visualiser.
 
 
