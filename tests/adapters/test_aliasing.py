@@ -78,30 +78,10 @@ def kept_by_a_closure(env):
     return made
 
 
-def kept_by_a_generator(env):
-    def forever():
-        buffer = np.zeros(3, np.float32)
-        while True:
-            buffer[:] = env.at
-            yield buffer
-
-    return next(keep("generator", env, forever))
-
-
 def over_a_bytearray(env):
     memory = keep("memory", env, lambda: bytearray(12))
     memory[:] = filled(env).tobytes()
     return np.frombuffer(memory, np.float32)
-
-
-def over_an_interface(env):
-    class Owner:
-        def __init__(self, array):
-            self.array, self.__array_interface__ = array, array.__array_interface__
-
-    owner = keep("owner", env, lambda: Owner(np.zeros(3, np.float32)))
-    owner.array[:] = env.at
-    return np.asarray(owner)
 
 
 def over_ctypes_memory(env):
@@ -131,9 +111,7 @@ SOURCES = {
     "fresh but a view of it kept": fresh_but_a_view_is_kept(3, slice(2), None),
     "sharing a base with a kept view": fresh_but_a_view_is_kept(6, slice(4), slice(3, None)),
     "kept by a closure": kept_by_a_closure,
-    "kept by a generator": kept_by_a_generator,
     "a bytearray": over_a_bytearray,
-    "an interface": over_an_interface,
     "ctypes": over_ctypes_memory,
 }
 reused = SOURCES["the buffer"]
@@ -328,29 +306,3 @@ def test_copying_always_copies_arrays_without_other_references():
     taken = take(array)
     taken[:] = 1
     assert array.tolist() == [0, 0, 0]
-
-
-def over(memory):
-    """Returns an array of float32 over a ctypes array, as C extensions make them: without a base, not owning memory."""
-    core = np._core if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else np.core
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(pointer(core._multiarray_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
-    kinds = [ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, *[ctypes.c_void_p] * 2]
-    new = ctypes.PYFUNCTYPE(ctypes.py_object, *kinds, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(table[93])
-    shape = (ctypes.c_ssize_t * 1)(len(memory))
-    array = new(np.ndarray, 1, shape, np.dtype(np.float32).num, None, ctypes.addressof(memory), 0, 0x501, None)
-    assert array.base is None
-    assert not array.flags.owndata
-    return array
-
-
-def test_memory_without_an_owner_is_copied():
-    memory = (ctypes.c_float * 3)()
-
-    def make(env):
-        memory[:] = [env.at] * 3
-        return over(memory)
-
-    stay(from_gymnasium(Returning(BOX, make)))
-    stay(from_gymnasium(Returning(BOX, lambda env: make(env)[:])))

@@ -1,7 +1,5 @@
 """Contexts of dm_control's suite: what each feature does, and that nothing else changes."""
 
-import copy
-import pickle
 from functools import cache, partial
 
 import mujoco
@@ -288,20 +286,6 @@ def test_a_control_step_stays_as_long_as_whole_timesteps_allow_and_an_episode_to
 def go_on(env, steps=10):
     taken = [env.step(np.full(env.action_spec.shape, 0.3)) for _ in range(steps)]
     return np.concatenate([np.ravel(one) for step in taken for one in (*step.observation.values(), step.reward)])
-
-
-@pytest.mark.parametrize("clone", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
-@pytest.mark.parametrize("name", ["finger/spin", "swimmer/swimmer6"])
-def test_a_copy_in_the_middle_of_an_episode_continues_in_its_context_and_knows_its_defaults(name, clone):
-    context = {"geom_density": 1.7, "actuator_strength": 0.5, "timestep": changed(name, "timestep")}
-    env = from_dm_env(make(name))
-    under(env, context, steps=7)
-    other = clone(env)
-    assert_same_numbers(other.source.physics.model.ptr, env.source.physics.model.ptr)
-    assert np.array_equal(go_on(env), go_on(other))
-    other.context = {}
-    assert np.array_equal(episode(other), plain(name))
-    assert np.array_equal(episode(env), under(imported(name), context))
 
 
 def test_a_snapshot_holds_the_context_and_the_model_in_it():

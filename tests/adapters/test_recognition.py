@@ -139,15 +139,6 @@ def test_one_agent_of_rllib_goes_to_gymnasium_and_back(wrap):
     assert form.step(3)[:4] == (np.ones(1, np.float32), 3.0, False, False)
 
 
-@pytest.mark.parametrize("make", [Walkers, lambda: to_rllib(Walkers())({}), lambda: gymnasium.Wrapper(Walkers())])
-def test_several_agents_of_rllib_are_refused_where_there_is_one_and_losses_says_so(make):
-    for target in ("gymnasium", "dm_env", "tf_agents"):
-        (loss,) = losses(make(), target)
-        assert (loss.path, loss.field, loss.refused) == ("agents", "number", True)
-        with pytest.raises(LossyConversion, match=r"agents: .* \(left, right, middle\)"):
-            convert(make(), target)
-
-
 def test_an_environment_of_two_frameworks_is_each_ones_own():
     env = Both()
     assert convert(env, "gymnasium") is env

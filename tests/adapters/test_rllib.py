@@ -14,8 +14,6 @@ from envoi.adapters import load, to_rllib
 from envoi.adapters.rllib import EnvCreator, bind_worker, from_rllib
 from envoi.adapters.shared.loss import NarrowingWarning
 
-narrowing = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
-
 
 class Context(dict):
     """The argument of RLlib's env creators: the config as a dict, and the worker."""

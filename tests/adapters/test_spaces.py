@@ -14,6 +14,7 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scripted import Ends
 from traces import exact
 
 import envoi
@@ -475,23 +476,9 @@ def test_the_random_state_of_an_action_space_reaches_rllibs_forms():
 BOX = spaces.Box(-1, 1, (1,))
 
 
-class Unfinished(envoi.Model):
-    """Everything but specs."""
-
-    def initial(self, rng, context):
-        return 0
-
-    def transition(self, state, action, rng):
-        return state + 1
-
-    def observe(self, state, rng):
-        return np.zeros(1, np.float32)
-
-    def reward(self, state, action, next_state):
-        return 0.0
-
-    def terminal(self, state):
-        return False
+METHODS = ("initial", "transition", "observe", "reward", "terminal")
+Unfinished = type("Unfinished", (envoi.Model,), {name: vars(Ends)[name] for name in METHODS})
+"""Everything but specs."""
 
 
 class Spaced(Unfinished):

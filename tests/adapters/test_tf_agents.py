@@ -18,9 +18,7 @@ from traces import exact
 
 import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, SpecError
-from envoi.adapters import from_env, from_tf_agents, load, losses, to_gymnasium_vector, to_tf_agents
-from envoi.adapters import tf_agents as package
-from envoi.adapters.shared.loss import NarrowingWarning
+from envoi.adapters import from_env, from_tf_agents, load, to_gymnasium_vector, to_tf_agents
 from envoi.adapters.tf_agents import (
     ArraySpec,
     BoundedArraySpec,
@@ -125,28 +123,6 @@ class Held(Seedable):
     """The same, without a method that seeds it."""
 
     seed = PyEnvironment.seed
-
-
-class Foreign(PyEnvironment):
-    """A source whose observations a function makes of it."""
-
-    def __init__(self, spec, make, reward=0.0):
-        super().__init__()
-        self.spec, self.make, self.reward, self.at = spec, make, reward, 0
-
-    def observation_spec(self):
-        return self.spec
-
-    def action_spec(self):
-        return BoundedArraySpec((), np.int32, 0, 1)
-
-    def _reset(self):
-        self.at = 0
-        return TimeStep(StepType.FIRST, np.float32(0), np.float32(1), self.make(self))
-
-    def _step(self, action):
-        self.at += 1
-        return TimeStep(StepType.MID, self.reward, np.float32(1), self.make(self))
 
 
 MIDDLE, END = (1, 1.0, 1.0), (2, 1.0, 0.0)
@@ -417,24 +393,6 @@ def test_a_name_that_no_tensor_can_have_is_changed_and_comes_back(name, told):
 def test_what_a_spec_remembers_goes_when_it_is_replaced():
     told = to_spec(Discrete(3)).replace(maximum=5)
     assert from_spec(told, action=True) == Discrete(6)
-
-
-def test_rewards_and_discounts_that_float32_cannot_hold_are_listed_and_warned_of_once():
-    class Kind(Scripted):
-        def __init__(self, reward, discount):
-            super().__init__(Line())
-            self.reward_spec, self.discount_spec = Array((), reward), Array((), discount)
-
-    for dtype in ("float64", "int64", "uint64", "int32", "uint32"):
-        env = Kind(dtype, "float32")
-        assert [(loss.path, loss.field) for loss in losses(env, "tf_agents")] == [("reward", "precision")]
-        with pytest.warns(NarrowingWarning, match="reward: precision narrowed") as warned:
-            to_tf_agents(env)
-        assert [warning.filename for warning in warned] == [__file__]
-        assert package.losses(env, exact=True) == []
-    for dtype in ("float32", "float16", "int8", "uint16", "bool"):
-        assert losses(Kind(dtype, "float32"), "tf_agents") == []
-    assert [loss.path for loss in losses(Kind("float32", "float64"), "tf_agents")] == ["discount"]
 
 
 def test_a_foreign_spec_that_is_none_is_refused():

@@ -16,7 +16,7 @@ from traces import exact
 import envoi
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete
 from envoi.adapters import from_tf_agents, load, to_tf_agents
-from envoi.adapters.tf_agents import FromTFAgents, FromTFAgentsBatch
+from envoi.adapters.tf_agents import FromTFAgents
 
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
@@ -81,37 +81,6 @@ def test_several_forms_make_a_batch_of_tf_agents(multithreading):
 # TF-Agents' own wrappers around our forms, and back.
 
 
-def test_its_time_limit_truncates():
-    env = from_tf_agents(wrappers.TimeLimit(to_tf_agents(Scripted(*[Line(1.0)] * 9)), 2))
-    for _ in range(2):
-        env.reset()
-        steps = [env.step(5), env.step(5)]
-        assert [(s.terminated, s.truncated, s.discount) for s in steps] == [(False, False, 1), (False, True, 1)]
-
-
-def test_its_action_repeat_adds_up():
-    core = Scripted(Line(2.0), Line(3.0), Line(5.0), Line(7.0, terminated=True))
-    env = from_tf_agents(wrappers.ActionRepeat(to_tf_agents(core), 3))
-    env.reset()
-    steps = [env.step(5), env.step(5)]
-    assert [(s.reward, s.terminated) for s in steps] == [(10, False), (7, True)]
-
-
-def test_its_flattening_and_history_and_one_hot_wrappers_accept_our_forms():
-    spec = {"z": Array((2,), "float32"), "a": Array((3,), "float32")}
-    flat = wrappers.FlattenObservationsWrapper(to_tf_agents(Shaped(spec, Discrete(2))))
-    assert flat.reset().observation.shape == (5,)
-    utils.validate_py_environment(flat, episodes=3)
-    env = from_tf_agents(flat)
-    assert env.observation_spec.shape == (5,)
-    assert env.reset(seed=1).observation.dtype == np.float32
-    utils.validate_py_environment(wrappers.HistoryWrapper(make("cartpole", None), 3), episodes=3)
-    one_hot = wrappers.OneHotActionWrapper(make("catch", None))
-    one_hot.reset()
-    assert one_hot.step(np.array([0, 0, 1])).is_mid()
-    assert from_tf_agents(one_hot).action_spec.shape == (3,)
-
-
 @pytest.mark.parametrize("wrap", [lambda form: wrappers.TimeLimit(form, 100), wrappers.RunStats])
 def test_a_wrapper_that_changes_nothing_loses_nothing(wrap):
     def lived(env):
@@ -135,15 +104,6 @@ def test_reward_and_discount_specs_survive_its_wrappers_though_it_drops_them():
     env = from_tf_agents(wrapped)
     assert env.reward_spec == Array((2,), "float32", name="two")
     assert env.discount_spec == Vector.discount_spec
-
-
-def test_a_wrapped_batch_is_a_batch():
-    env = from_tf_agents(wrappers.PyEnvironmentBaseWrapper(to_tf_agents(envoi.batch(Ends(), 3))))
-    assert isinstance(env, FromTFAgentsBatch)
-    twin = envoi.batch(Ends(), 3)
-    for each in (env, twin):
-        each.reset(seed=2)
-    assert exact(env.step([0, 1, 0])) == exact(twin.step([0, 1, 0]))
 
 
 infos = st.recursive(

@@ -5,10 +5,10 @@ beside its pins: their forms are validated there, on light types; MiniGrid's mis
 dm_env comes here from a real environment behind one of dm_env.
 """
 
-import dm_env
 import numpy as np
 import pytest
 import tensorflow as tf
+from dm_sources import Wrapping
 from tf_agents.drivers.dynamic_episode_driver import DynamicEpisodeDriver
 from tf_agents.drivers.py_driver import PyDriver
 from tf_agents.environments import utils
@@ -25,26 +25,14 @@ from envoi.adapters.dm_env import FromDmEnv
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
 
-class OfDmEnv(dm_env.Environment):
+class OfDmEnv(Wrapping):
     """A real environment as one of dm_env whose author we do not know."""
 
     def __init__(self, name):
-        self._form = to_dm_env(load(name, max_episode_steps=25))
-
-    def reset(self):
-        return self._form.reset()
-
-    def step(self, action):
-        return self._form.step(action)
-
-    def observation_spec(self):
-        return self._form.observation_spec()
-
-    def action_spec(self):
-        return self._form.action_spec()
+        super().__init__(to_dm_env(load(name, max_episode_steps=25)))
 
     def seed(self, seed):
-        self._form.seed(seed)
+        self._env.seed(seed)
 
 
 def of_dm_env(name):
