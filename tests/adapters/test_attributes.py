@@ -205,8 +205,6 @@ def test_stable_baselines3_calls_methods_through_a_form():
     assert DummyVecEnv([lambda: form]).env_method("twice", 2) == [12.0]  # as hindsight replay computes rewards
 
 
-# Lanes.
-
 LOOPS = {
     "copies": lambda: to_gymnasium_vector(envoi.TimeLimit(load(PENDULUM), 50), 3),
     "a factory": lambda: to_gymnasium_vector(lambda: load(PENDULUM), 3),
@@ -291,9 +289,6 @@ def test_a_vector_form_tells_its_mode_and_its_native_environment():
     assert isinstance(to_rllib(lambda: envoi.batch(load(PENDULUM), 2))({}).unwrapped, VectorEnv)
 
 
-# The other frameworks.
-
-
 @pytest.mark.parametrize("to", [to_pettingzoo, to_pettingzoo_aec])
 def test_a_pettingzoo_form_has_the_generator_of_the_environment_inside(to):
     push = load("pettingzoo:mpe/simple_push_v3")
@@ -304,9 +299,6 @@ def test_a_pettingzoo_form_has_the_generator_of_the_environment_inside(to):
         generator = form.np_random = np.random.default_rng(5)
         assert form.np_random is core.rng is generator
     assert push.unwrapped.np_random is push.rng
-
-
-# Lanes, in this process and in others.
 
 
 class Reading(Walk):

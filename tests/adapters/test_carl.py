@@ -43,9 +43,6 @@ def globals_of_box2d():
         names.update(values)
 
 
-# Its environments are gymnasium environments.
-
-
 def full(kind, *contexts):
     """CARL shows contexts of the set as they were given, so only full ones have all that its space says."""
     return {f"context {i}": {**kind.get_default_context(), **context} for i, context in enumerate(contexts)}
@@ -71,8 +68,6 @@ def test_a_context_in_a_list_becomes_the_vector_that_its_space_says():
     form = ToGymnasium(from_env(env), validate=True)
     assert form.observation_space.contains(form.reset(seed=0)[0])
 
-
-# Ours natively: the same features, and the same dynamics.
 
 SOURCES = {
     "CARLCartPole": "gymnasium:CartPole-v1",
@@ -189,9 +184,6 @@ def test_whole_episodes_of_box2d_are_equal(name, contexts):
         assert agree(theirs, ours, actions, seed=seed) > 20
 
 
-# Its objects are taken as they are.
-
-
 def cartpole(contexts=None, **options):
     return Contextual(load("gymnasium:CartPole-v1"), contexts, **options)
 
@@ -228,9 +220,6 @@ def test_samples_of_its_spaces_and_its_sampler_are_contexts():
         assert env.context == theirs.context
         assert env.context_id == theirs.context_id  # numbers here, as the sampler has them
     assert ContextSpace(sampler).features == ContextSpace(features).features
-
-
-# Where envoi differs on purpose.
 
 
 def test_what_follows_from_a_feature_changes_with_it():

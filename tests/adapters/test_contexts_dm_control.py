@@ -151,9 +151,6 @@ def test_friction_is_felt_where_a_contact_can_have_its_direction(parts, felt):
     assert {one for one in features if one.startswith("friction")} == felt
 
 
-# What is set is what a model written so would have.
-
-
 def numbers(model, *leave_out):
     fields = {name: getattr(model, name) for name in dir(model) if not name.startswith("_")}
     fields |= {f"opt.{name}": getattr(model.opt, name) for name in dir(model.opt) if not name.startswith("_")}
@@ -252,9 +249,6 @@ def test_the_masses_of_the_point_are_a_mass_and_a_factor_on_it():
     assert np.array_equal(source.physics.named.data.geom_xpos["target"][:2], [0.1, -0.2])
 
 
-# Time.
-
-
 @pytest.mark.parametrize(
     ("name", "timestep", "control", "steps"),
     [
@@ -278,9 +272,6 @@ def test_a_control_step_stays_as_long_as_whole_timesteps_allow_and_an_episode_to
     env.reset()
     assert env.source.control_timestep() == make(name).control_timestep()
     assert env.source._step_limit == make(name, time_limit=0.3)._step_limit
-
-
-# Copies.
 
 
 def go_on(env, steps=10):
@@ -328,9 +319,6 @@ def test_looking_at_the_features_in_the_middle_of_an_episode_does_not_touch_it()
     for name, value in numbers(model).items():
         assert value.dtype == object or exact(value) == exact(before[name]), name
     assert np.array_equal(go_on(env), go_on(other))
-
-
-# What is refused, and what has no features.
 
 
 @pytest.mark.parametrize(

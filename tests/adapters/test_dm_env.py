@@ -47,8 +47,6 @@ def lived(env, script, seed=0, episodes=2):
     return seen
 
 
-# Steps: core → dm_env.
-
 MIXED = np.array([0.5, 0.0])
 PAIR = Array((2,), "float64", 0, 1, "discount")
 
@@ -105,8 +103,6 @@ def test_a_number_of_another_type_than_its_spec_says_is_cast_where_that_loses_no
     form.reset()
     form.reward_spec().validate(form.step(5).reward)
 
-
-# Steps: dm_env → core.
 
 ROWS = [
     ((MID, 1.0, 1.0), (False, False)),
@@ -166,8 +162,6 @@ def test_a_first_step_in_the_middle_is_an_error_and_never_a_silent_reset(line, e
         env.step(0)
 
 
-# There and back.
-
 discounts = st.sampled_from([None, 0.0, 0.5, 0.99, 1.0, np.float32(0.5)])
 rewards = st.sampled_from([0.0, 1, -2.5, 16777217.0, 2**40, np.int64(2**40), np.float32(0.1), np.array(3.5)])
 values = st.sampled_from([1, 1.9, True, 7, "a", None, {"b": (1, [2])}, np.float32(2), b"x"])
@@ -191,9 +185,6 @@ def test_third_party_wrapper_hides_only_info_and_what_a_dm_env_step_lacks(script
             assert one[4] == discount
 
 
-# Values that belong to another owner.
-
-
 def test_a_choice_reaches_the_source_in_the_dtype_that_it_declared_and_our_model_as_a_hashable_number():
     source = Playing(*[(MID, 0.0, 1.0)] * 3)
     env = from_dm_env(source)
@@ -214,9 +205,6 @@ def test_a_choice_reaches_the_source_in_the_dtype_that_it_declared_and_our_model
     for action in (5, np.int32(5), np.array(5), np.asarray(5, np.int64)):
         form.step(action)
     assert taken == ["five"] * 4
-
-
-# Seeds.
 
 
 def test_a_given_function_seeds_the_source_before_its_reset_and_wins_over_everything_else():
@@ -318,15 +306,6 @@ def test_the_generator_can_be_read_and_set():
     for _ in range(2):
         hooked.rng = np.random.default_rng(9)
     assert len(set(asked)) == 1
-
-
-# Lifecycle.
-
-
-# Snapshots.
-
-
-# Rewards.
 
 
 # Seeds of forms.

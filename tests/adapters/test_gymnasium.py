@@ -46,8 +46,6 @@ def trace(env, seed, episodes=3, action=None, limit=30):
     return seen
 
 
-# Steps.
-
 discounts = st.sampled_from([None, 0.0, 0.5, 0.99, 1.0, np.float32(0.5), np.array([1.0, 0.5]), np.array([0.0, 1.0])])
 rewards = st.sampled_from([0.0, 1, -2.5, 16777217.0, 2**40, np.int64(2**40), np.float32(0.1), np.array(3.5)])
 values = st.sampled_from([1, 1.9, True, 7, "a", None, {"b": (1, [2])}, {1: 2}, 2**70, np.arange(3), b"x"])
@@ -95,9 +93,6 @@ def test_flags_of_any_truthy_type_become_python_bools():
         assert step.truncated is False
 
 
-# Values that belong to another owner.
-
-
 def test_nobodys_dicts_are_written_into():
     held = {"discount": 0.5, "mine": 1}
     source = Source(Line())
@@ -107,9 +102,6 @@ def test_nobodys_dicts_are_written_into():
     assert env.step(5).info == {"mine": 1}
     env.step(5).info["more"] = 2
     assert held == {"discount": 0.5, "mine": 1}
-
-
-# Seeds.
 
 
 def test_the_generator_can_be_read_and_set_through_every_form():
@@ -140,23 +132,11 @@ def test_a_form_says_the_seed_that_its_native_environment_was_reset_with():
     assert [form.np_random_seed for form in forms] == [7, 8]
 
 
-# Spaces of a form.
-
-
-# Lifecycle.
-
-
 def test_state_and_observation_before_the_reset_are_errors():
     env = from_gymnasium(Source())
     for look in ("state", "observation"):
         with pytest.raises(EpisodeError, match="reset"):
             getattr(env, look)
-
-
-# Copies.
-
-
-# Snapshots.
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -221,9 +201,6 @@ def test_a_source_that_holds_what_cannot_be_copied_says_so():
     with source.file, pytest.raises(SnapshotUnsupported, match="cannot be copied"):
         env.snapshot()
     env.step(5)
-
-
-# Rewards.
 
 
 @pytest.mark.parametrize(("name", "state"), [(TAXI, int), ("FrozenLake-v1", int), ("Pendulum-v1", np.ndarray)])

@@ -48,9 +48,6 @@ def test_turns_of_several_among_many_come_back():
     assert form.reset()[1]["zoe"]["active_agents"] == ("adam", "mia")
 
 
-# A source alone and through the core.
-
-
 def alone(env, seeds, rng=0, most=200):
     """The trace of a Parallel environment by itself."""
     actions, said = np.random.default_rng(rng), []
@@ -204,9 +201,6 @@ def test_info_of_no_specific_agent_is_common():
     assert infos["zoe"]["__common__"] is not infos["adam"]["__common__"]
 
 
-# Turns and masks.
-
-
 def test_who_acts_is_known_at_reset_and_waiting_agents_are_observed_but_not_heard():
     game = TurnGame()
     form = to_pettingzoo(game)
@@ -264,9 +258,6 @@ def test_a_batch_is_refused():
         to_pettingzoo(envoi.batch(load("envoi:catch"), 2))
 
 
-# Identity.
-
-
 def test_one_agent_is_one_among_several():
     model = load("envoi:catch")
     form = to_pettingzoo(model)
@@ -289,25 +280,6 @@ def test_an_aec_environment_comes_as_parallel():
     assert from_pettingzoo(ToPettingZooAEC(game)) is game
 
 
-# Aliasing and ownership.
-
-
-def test_arrays_without_other_references_are_not_copied():
-    made = []
-
-    class Source(ParallelSource):
-        def _look(self, agent):
-            seen = super()._look(agent).copy()
-            made.append(seen.__array_interface__["data"][0])
-            return seen
-
-    core = from_pettingzoo(Source())
-    core.reset()
-    made.clear()
-    step = core.step({"zoe": 5, "adam": 5})
-    assert {seen.__array_interface__["data"][0] for seen in step.observations.values()} == set(made)
-
-
 def test_infos_are_not_shared_and_actions_are_in_order():
     source = ParallelSource()
     core = from_pettingzoo(source)
@@ -325,9 +297,6 @@ def test_infos_are_not_shared_and_actions_are_in_order():
     assert shared == {}
 
 
-# Seeds and lifecycle.
-
-
 def test_a_generator_decides_what_follows():
     one, two = (from_pettingzoo(ParallelSource()) for _ in range(2))
     for core in (one, two):
@@ -342,20 +311,6 @@ def test_a_generator_decides_what_follows():
     first, second = (seed for seed, _ in source.unwrapped.resets)
     assert first is not None
     assert second is None
-
-
-def test_wrong_agents_are_refused_by_name():
-    core = from_pettingzoo(ParallelSource())
-    core.reset()
-    with pytest.raises(EpisodeError, match="nobody"):
-        core.observation("nobody")
-    with pytest.raises(EpisodeError, match=r"missing \['adam'\]"):
-        core.step({"zoe": 5})
-    with pytest.raises(EpisodeError, match=r"not to act now \['mia'\]"):
-        core.step({"zoe": 5, "mia": 5})
-    with pytest.raises(EpisodeError, match=r"not to act now \['mia'\]"):
-        core.step({"zoe": 5, "adam": 5, "mia": 5})
-    assert core.source.actions == []
 
 
 @pytest.mark.parametrize(
@@ -391,9 +346,6 @@ def test_copies_pickles_and_snapshots_go_on_in_the_same_way(anew):
             assert rest(core) == said
 
 
-# State and rewards.
-
-
 def test_a_state_without_a_spec_is_refused():
     nim = to_pettingzoo(load("envoi:nim"))
     nim.reset()
@@ -425,9 +377,6 @@ def test_rewards_can_be_replaced_composed_and_put_back():
     turns.reset()
     assert turns.step({"adam": 5}).rewards == {"zoe": 16777217.0, "adam": 2**40 + 1.0}
     assert turns.state.shape == (2,)
-
-
-# Names.
 
 
 def test_environments_load_by_name():

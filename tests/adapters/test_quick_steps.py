@@ -308,6 +308,14 @@ def test_nothing_keeps_a_form_and_its_source_alive_once_it_is_let_go(kind):
 
 
 def test_a_snapshot_of_who_wraps_our_form_holds_where_the_episode_was():
+    outer = FromDmEnv(Wrapping(ToDmEnv(FromGymnasium(Gym(QUIET_GYM, QUIET_GYM, ("new", 1.0, True, False, {}))))))
+    outer.reset()
+    outer.step(0)
+    token = outer.snapshot()
+    first = exact([outer.step(0), outer.step(0)])
+    outer.reset()
+    outer.restore(token)
+    assert exact([outer.step(0), outer.step(0)]) == first
     core = FromGymnasium(Gym(QUIET_GYM))
     core.reset()  # the core's episode has begun, that of the form around it has not
     fresh = FromDmEnv(Wrapping(ToDmEnv(core)))

@@ -23,9 +23,6 @@ class Context(dict):
         self.worker_index = worker_index
 
 
-# The creator.
-
-
 def test_names_factories_classes_and_environments_of_any_framework_are_taken():
     for env in (
         "envoi:catch",
@@ -129,9 +126,6 @@ def test_the_spaces_are_gymnasiums_where_the_form_is_not_canonical():
     np.testing.assert_equal(copied.step(6), form.step(6))
 
 
-# Seeds.
-
-
 def starts(form, seeds):
     return [form.reset(seed=seed)[0].tolist() for seed in seeds]
 
@@ -158,9 +152,6 @@ def test_a_repeated_seed_continues_in_training_and_replays_in_evaluation():
 
 def begun_of(seed):
     return starts(to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1)), [seed])[0]
-
-
-# A real env runner.
 
 
 @pytest.fixture(scope="module")
