@@ -464,14 +464,6 @@ def test_the_seed_of_each_lane_can_be_read():
     assert form.np_random_seed == (4, 4, 4)
 
 
-def test_a_seed_of_a_loop_is_its_own_convention():
-    core = from_gymnasium_vector(sync([[2], [2], [2]], NEXT))
-    source = sync([[2], [2], [2]], NEXT)
-    for seed in (3, np.int64(3), [9, 1, 0]):
-        given = int(seed) if np.isscalar(seed) else seed
-        exactly(core.reset(seed=seed).observation["draw"], source.reset(seed=given)[0]["draw"])
-
-
 # Infos.
 
 
@@ -565,20 +557,6 @@ def test_columns_pass_as_they_are():
     assert masked["_angle"].tolist() == [True, False, False]
 
 
-def test_third_party_wrapper_may_change_the_infos():
-    class Writing(Passing):
-        def step(self, actions):
-            *said, info = super().step(actions)
-            info["step"] = info["step"] * 10
-            return *said, info
-
-    env = FromGymnasiumVector(Writing(to_gymnasium_vector(lanes_of([[4], [4]]))))
-    env.reset(seed=0)
-    step = env.step(np.array([5, 5]))
-    assert [info["step"] for info in step.info] == [10, 10]
-    assert [info["step"] for info in env.source.env.infos] == [1, 1]
-
-
 def test_third_party_infos_are_read_lane_by_lane():
     class Says(Written):
         said = {}
@@ -617,22 +595,6 @@ def test_third_party_infos_are_read_lane_by_lane():
     exactly(step.discount, np.array([0.5, 1.0]))
     assert list(step.info) == [{"a": 1}, {"a": 2}]
     assert "discount" in core.source.said
-
-
-def test_discounts_that_are_not_numbers_pass_through_third_party_wrapper():
-    for spec, discount in (
-        (Array((2,), "float32", 0, 1), np.array([0.5, 0.0], np.float32)),
-        ({"a": Array((), "float64", 0, 1)}, {"a": 0.25}),
-    ):
-        core = envoi.Lanes([Scripted(Line(discount=discount), Line(), discount_spec=spec) for _ in range(2)])
-        for scripted in core.envs:
-            scripted.discount = lambda state, discount=discount: discount
-        env = FromGymnasiumVector(Passing(to_gymnasium_vector(core)))
-        assert env.discount_spec == spec
-        env.reset()
-        found = env.step(np.array([5, 5]))
-        np.testing.assert_equal(lane(spec, found.discount, 1), discount)
-        assert list(found.info) == [{}, {}]
 
 
 # Spaces.

@@ -164,15 +164,6 @@ def test_the_lanes_of_a_batch_say_it_in_the_same_words_so_that_python_shows_it_o
     assert len({(str(one.message), one.filename, one.lineno) for one in caught}) == 1
 
 
-def test_options_of_gymnasiums_own_go_through_contextual_to_the_source_and_misspelt_ones_do_not():
-    env = envoi.Contextual(load("gymnasium:CartPole-v1"), [{"gravity": 5.0}], hide_context=True)
-    observation, info = env.reset(seed=0, options={"low": 0.01, "high": 0.02})
-    assert ((observation >= 0.01) & (observation <= 0.02)).all()
-    assert info == {"context_id": 0}
-    with pytest.raises(envoi.ContextError, match="did you mean 'gravity'"):
-        env.reset(options={"gravty": 3.0})
-
-
 # Sources whose own `reset` has no parameter for options.
 
 

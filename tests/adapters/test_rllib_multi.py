@@ -126,10 +126,6 @@ def test_a_creator_makes_what_its_environment_needs_and_gives_it_back(game):
     assert recognises(creator)
 
 
-def test_an_environment_of_one_agent_still_becomes_one_of_one_agent():
-    assert not isinstance(form_of("envoi:catch"), RLlibMultiEnv)
-
-
 @pytest.mark.parametrize("canonical", [True, False])
 def test_core_to_form_and_back_is_exact_in_all_values(game, canonical):
     form = RLlibMultiEnv(copy.deepcopy(game), canonical=canonical)
