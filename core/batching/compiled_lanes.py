@@ -64,6 +64,7 @@ class CompiledLanes(Lanes):
     _lane_contexts: list[Any]  # those of the environments, as they are there
     _states: tuple[Any, ...] | None = None  # the states as the environments have them, once they are asked for
     _stream_states: StreamStates | None = None
+    _last: Any = None  # what the last step of a kernel has replaced
 
     # What a kernel needs.
     _streams_of: list[Any]
@@ -72,7 +73,8 @@ class CompiledLanes(Lanes):
     _unusual: list[Streams]  # streams of lanes whose states a kernel cannot save
 
     _passing = ("coming", "place", "_runner", "_unusual", "_in_records", "_in_class", "_table", "_own",
-                "_lane_contexts", "_states", "_stream_states", "_streams_of", "_kinds", "_steps_alone")  # fmt: skip
+                "_lane_contexts", "_states", "_stream_states", "_streams_of", "_kinds", "_steps_alone",
+                "_last")  # fmt: skip
 
     def __init__(self, envs: Sequence[Env], compiled: Compiled = "auto", streams: StreamsOf = "lanes") -> None:
         super().__init__(envs, streams)
@@ -306,6 +308,7 @@ class CompiledLanes(Lanes):
 
     def _commit(self, runner: Runner, observation: Any, restart: Any) -> None:
         """Makes the computed step that of the lanes."""
+        self._last = runner, self._observation, self._table, self.place, self._own, self.coming, restart
         runner.exchange()
         self._observation, self._in_class, self._states = observation, False, None
         coming = self.coming
@@ -313,6 +316,16 @@ class CompiledLanes(Lanes):
             if coming.first >= 0:
                 coming.first += runner.begun
             self._table, self.place, self._own = coming.table, runner.place.copy(), None
+
+    def undo_step(self) -> None:
+        if self._last is None:
+            super().undo_step()
+            return
+        runner, self._observation, self._table, self.place, self._own, coming, restart = self._last
+        runner.exchange()
+        self._last, self._in_class, self._states = None, False, None
+        if restart is not None and coming is not None and coming.first >= 0:
+            coming.first -= runner.begun
 
     def step_alone(self, action: Any) -> Any:
         """Returns the values of `step_values` for a single lane, with infos None for an empty one.
@@ -331,7 +344,7 @@ class CompiledLanes(Lanes):
         return self._observation, others[0], *ends, others[1] if len(others) > 1 else None, None
 
     def _interpreted(self, action: Any, restart: Mask | None, hold: Mask | None) -> Any:
-        choice = self.choice
+        choice, self._last = self.choice, None
         with self._contexts_put(restart):
             if not choice.is_open or self.is_watched:
                 return super().step_values(action, restart, hold)

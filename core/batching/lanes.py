@@ -62,6 +62,7 @@ class Lanes(BatchEnv):
 
     _plan: _LoopPlan | None = None  # made at the first step, and again by copies
     _undo: _Undo | None = None  # likewise
+    _over_before: Any = None  # the lanes that had ended before the last step
     _all_begun: bool = False  # True if all lanes have begun, as far as is known
 
     def __init__(self, envs: Sequence[Env], streams: StreamsOf = "lanes") -> None:
@@ -162,11 +163,18 @@ class Lanes(BatchEnv):
                     calls[index] = others[index]
         *values, infos = self._stacked(plan, calls, action)
         over = np.zeros(self.batch_size, bool) if values[2] is None else values[2] | values[3]
+        self._over_before = self._over
         if hold is not None:
             over = over | self._over & hold
             infos = Infos(list(infos))  # by lane, because wrappers add entries to those of other lanes only
         self._over = over
         return (*values, infos)  # pyright: ignore[reportReturnType]
+
+    def undo_step(self) -> None:
+        """Takes the last step back, if the lanes are models; for a wrapper that fails after it."""
+        if self._undo is not None and self._undo.can:
+            self._undo.__exit__(Exception)
+            self._over = self._over_before
 
     def seeds_of_lanes(self, seed: int) -> list[int]:
         if self.shares_streams:

@@ -13,7 +13,6 @@ from ..errors import EpisodeError, SnapshotUnsupported, SpecError
 from ..lane_values import put, take
 from ..protocol.batch_env import Mask, as_mask, either, full_lanes_step, make_batch_reset, step_masks
 from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
-from ..protocol.fast_steps import Count
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 from ..rewards.rewarder import ModelReward, Rewarder, stream_bound
@@ -27,7 +26,7 @@ from .lane_contexts import LaneContexts
 if TYPE_CHECKING:
     from .batch_model import BatchModel
 
-_ZERO, _ONE = np.zeros(()), np.ones((), np.int64)  # numpy would convert a Python number in each operation
+_ZERO = np.zeros(())  # numpy would convert a Python number in each operation
 
 
 class ModelBatch(LaneContexts):
@@ -39,12 +38,7 @@ class ModelBatch(LaneContexts):
     """
 
     lanes_can_wait = True
-    counts_steps = True
-
-    # The counts of the wrapper that stepped last, and the number of steps in which none of them can reach the limit:
-    # other code only sets counts to 0.
-    _counted: Any = None
-    _steps_left = 0
+    _next: Any = None  # the state, the observation, and the ended lanes after a step that was computed
 
     def __init__(self, model: BatchModel, n: int) -> None:
         super().__init__(n)
@@ -110,51 +104,26 @@ class ModelBatch(LaneContexts):
         return self.model.initial(rng, self._columns_at(index, columns), len(index))
 
     def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
-        return full_lanes_step(self.step_values(action, restart, hold), self.discount_spec, self.batch_size)
+        restart, hold = step_masks(self, restart, hold)
+        values = self.advance(action, restart, hold, either(restart, hold))
+        self.commit()
+        return full_lanes_step(values[:6], self.discount_spec, self.batch_size)
 
-    def step_values(
-        self, action: Any, restart: Mask | None = None, hold: Mask | None = None
-    ) -> tuple[Any, Any, Mask | None, Mask | None, Any, Infos]:
-        """Runs `step`, and returns its six values as a tuple, with None for flags and discounts that are the usual.
-
-        Args:
-            action: As for `step`.
-            restart: As for `step`.
-            hold: As for `step`.
-        """
-        return ModelBatch.counted_step(self, action, restart, hold)[:6]  # a subclass may have one by kernels
-
-    def ended_step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> tuple[Any, ...]:
-        """Returns the values of `step_values`, and the mask of the lanes that have ended, or None.
+    def advance(self, action: Any, restart: Mask | None, hold: Mask | None, still: Mask | None) -> tuple[Any, ...]:
+        """Computes a step, which lasts from `commit` on, so that an error of a wrapper leaves all lanes as they were.
 
         Args:
             action: As for `step`.
-            restart: As for `step`.
-            hold: As for `step`.
-        """
-        return ModelBatch.counted_step(self, action, restart, hold)
+            restart: The lanes that begin; None for none. All masks have been checked.
+            hold: The lanes that pause; None for none.
+            still: The lanes of both, which do not act; None for none.
 
-    def counted_step(
-        self, action: Any, restart: Mask | None = None, hold: Mask | None = None, count: Count | None = None
-    ) -> Any:
-        """Returns the values of `ended_step`; None, before anything has changed, where a lane past the limit would act.
-
-        Args:
-            action: As for `step`.
-            restart: As for `step`.
-            hold: As for `step`.
-            count: The limit of steps of a wrapper around this batch; None for none.
+        Returns:
+            The six values of a step, with None for flags and discounts that are the usual, and the lanes that have
+            ended in it, or None.
         """
         n, model, streams, before = self.batch_size, self.model, self.streams, self._state
-        index = held = idle = still = None
-        if restart is not None or hold is not None:
-            restart, hold = step_masks(self, restart, hold)
-            still = either(restart, hold)
-            index, held, idle = (None if mask is None else mask.nonzero()[0] for mask in (restart, hold, still))
-        if count is not None and np.count_nonzero(count[0]):
-            cut = count[0] if still is None else np.greater(count[0], still)
-            if np.count_nonzero(cut):
-                return None
+        index, held, idle = (None if mask is None else mask.nonzero()[0] for mask in (restart, hold, still))
         # Mostly, the lanes that restart are those that have ended; comparing bytes shows that faster than masks do.
         if self._some_over and (still is None or self._over.tobytes() != still.tobytes() or not self._begun):
             over = self._over if still is None else np.greater(self._over, still)
@@ -200,43 +169,24 @@ class ModelBatch(LaneContexts):
         else:
             infos = Infos(columns=columns, n=n) if columns else self._no_columns
         over = terminated if truncated is None else truncated if terminated is None else terminated | truncated
-        # Only now, as in `reset`.
-        self._state, self._observation = state, observation
         if hold is None:
-            self._some_over = over is not None
-            self._over = self._none_over if over is None else over.copy()  # the flags are the caller's
+            ended, some = (
+                (self._none_over, False) if over is None else (over.copy(), True)
+            )  # the flags are the caller's
         else:
             kept = self._over & hold
-            self._over = kept if over is None else over | kept
-            self._some_over = bool(self._over.any())
-        if count is not None:
-            late = self._late(count, index, held)
-            if late is not None:
-                late = late if still is None else np.greater(late, still)
-                truncated = over = late if truncated is None else late | truncated
-            cut = False if truncated is None else truncated
-            count[0][:] = cut if hold is None else count[0] & hold | cut
+            ended = kept if over is None else over | kept
+            some = bool(ended.any())
+        self._next = state, observation, ended, some
         if over is None:
             return observation, reward, None, None, discount, infos, None
         terminated = np.zeros(n, bool) if terminated is None else terminated
         truncated = np.zeros(n, bool) if truncated is None else truncated
         return observation, reward, terminated, truncated, discount, infos, terminated | truncated
 
-    def _late(self, count: Count, index: NDArray[np.intp] | None, held: NDArray[np.intp] | None) -> Mask | None:
-        """Counts a step of all lanes; returns those that have reached the limit, or None if there are none."""
-        elapsed = count[1][:-1]
-        np.add(elapsed, _ONE, elapsed)
-        if index is not None:
-            elapsed[index] = 0
-        if held is not None:
-            elapsed[held] -= 1
-        self._steps_left -= 1
-        if self._steps_left > 0 and self._counted is count[1]:
-            return None
-        limit = count[1][-1]
-        self._counted, self._steps_left = count[1], int(limit - elapsed.max())
-        late = elapsed >= limit
-        return late if np.count_nonzero(late) else None
+    def commit(self) -> None:
+        """Makes the step last that `advance` has computed."""
+        (self._state, self._observation, self._over, self._some_over), self._next = self._next, None
 
     def _ends(self, value: Any, still: Mask | None) -> Mask | None:
         """Returns a flag of all lanes, False in those that do not act; None if it is False in all."""

@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 from ..errors import SpecError
 from ..lane_values import stack
 from ..spec import SpecTree, sample
+from ..steps.flat import Finish
+from ..steps.program import VALUES, Program
 from ..tree import map_leaves
 from .env import Env, Reset, Step
 from .infos import Infos
@@ -159,7 +161,7 @@ class BatchEnv(Env):
         return stack(self.action_spec, [sample(self.action_spec, rng) for _ in range(self.batch_size)])
 
 
-def step_masks(batch: Any, restart: Any, hold: Any) -> tuple[Mask | None, Mask | None]:
+def step_masks(batch: Any, restart: Any = None, hold: Any = None) -> tuple[Mask | None, Mask | None]:
     """Returns the two masks of a batch's step as arrays, after checking them; None for one that has no lane."""
     restart, hold = (as_mask(mask, batch.batch_size, what) for mask, what in ((restart, "restart"), (hold, "hold")))
     restart = restart if restart is not None and np.count_nonzero(restart) else None
@@ -186,6 +188,15 @@ def full_lanes_step(values: Any, discount_spec: SpecTree, n: int) -> Step:
     if discount is None:
         discount = default_discounts(discount_spec, terminated)
     return make_batch_step((observation, reward, terminated, truncated, discount, infos))
+
+
+def as_lanes_step(program: Program) -> Finish:
+    """Returns the finish that makes a `Step` of many lanes."""
+    batch = program.opening and program.opening.names["batch"]
+    values = f"({', '.join(VALUES)}), batch.discount_spec, batch.batch_size"
+    return Finish(
+        "a Step", f"return full_lanes_step({values})", names={"full_lanes_step": full_lanes_step, "batch": batch}
+    )
 
 
 def either(one: Mask | None, other: Mask | None) -> Mask | None:

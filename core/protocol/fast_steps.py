@@ -7,7 +7,8 @@ One lane steps by its program, see `envoi.steps.program`. Several agents and bat
 | `step_program()` | the stages of a step of one agent | `program_of` | Model → gymnasium, over one by hand |
 | `step_values(actions)` | the values of `step`, None for what a quiet step would repeat | `fast_multi_step` | PettingZoo parallel → RLlib |
 | `step_rows(actions)` | all observations as one array | `rows_step` | PettingZoo parallel → vector env |
-| `ended_step(actions, restart, hold)` | `step_values` and the lanes that ended | `ended_step` | batches of models |
+| `advance(actions, restart, hold, idle)`, `commit()` | the values of `step`, and the lanes that ended, before they last | `ended_step` | batches of models |
+| `undo_step()` | takes the last step back, because a wrapper has failed | `program_of` | loops and kernels of models |
 | `counted_step(actions, restart, hold, count)` | `ended_step` with a limit of steps | `counted_step` | batches of models |
 
 A method is used unless a user's `step` contradicts it: `_beside_step` has the one rule for all of them.
@@ -21,11 +22,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from ..errors import SpecError
 from ..steps.flat import SIX_VALUES, Finish, flat_step
 from ..steps.program import VALUES, Program, Stage, library_name, source_of
+from .batch_env import either, step_masks
 from .process import Process
 
 if TYPE_CHECKING:
     from .env import Env
     from .multi_env import MultiEnv, MultiStepValues
+
+LANES_VALUES = f"{', '.join(VALUES)}, over"
+"""The registers of a step of many lanes; flags and `over`, the lanes that have ended, may be None for none."""
+
+VALUES_AND_ENDS = Finish("the values of many lanes, and the lanes that have ended", f"return {LANES_VALUES}")
 
 StepValues = Callable[[Any], tuple[Any, Any, bool, bool, Any, dict[Any, Any]]]
 """`action -> (observation, reward, terminated, truncated, discount, info)`, discount None for the default."""
@@ -41,13 +48,13 @@ def fast_step(env: Env) -> StepValues:
     that is patched later is not. Functions of a model that are patched later are called: those that its author wrote
     at once, the other ones from the next reset on.
     """
-    if env.batch_size is None and _beside_step(env, "step_program", None) is not None:
+    if _beside_step(env, "step_program", None) is not None:
         return step_around(env, lambda program: SIX_VALUES)
     return _called(env)
 
 
 def step_around(env: Env, finish: Callable[[Program], Finish]) -> Callable[..., Any]:
-    """Returns the step of an environment of one lane as one function that ends with the lines of a form."""
+    """Returns the step of an environment as one function that ends with the lines of a form."""
     return flat_step(lambda: program_of(env), finish)
 
 
@@ -56,8 +63,32 @@ def program_of(env: Env) -> Program:
     program = _beside_step(env, "step_program", None)
     if program is not None:
         return program()
-    title, call = library_name(type(env), "a layer"), f"{', '.join(VALUES)} = inner_step(action)"
-    stage = Stage(f"{title}: called as it is", call, VALUES, "act", {"inner_step": _called(env)}, guarded=True)
+    title = f"{library_name(type(env), 'a layer')}: called as it is"
+    if env.batch_size is not None:
+        called: dict[str, Any] = {"inner_step": ended_step(env)}
+        call, commit = (
+            f"""\
+{LANES_VALUES} = (
+    inner_step(action, restart) if hold is None else inner_step(action, restart, hold)
+)""",
+            "",
+        )
+        if _beside_step(env, "advance", None) is not None:
+            title, called = f"{library_name(type(env), 'a batch')}: a step of all lanes", {}
+            call, commit = f"{LANES_VALUES} = batch.advance(action, restart, hold, idle)", "batch.commit()"
+        masks = """\
+idle = None
+if restart is not None or hold is not None:
+    restart, hold = step_masks(batch, restart, hold)
+    idle = either(restart, hold)"""
+        names = {"step_masks": step_masks, "either": either, "batch": env}
+        opening = Stage("the lanes that begin, and those that pause", masks, ("restart", "hold", "idle"), "act", names)
+        undo = "" if _beside_step(env, "undo_step", None) is None else "batch.undo_step()"
+        called["batch"] = env
+        stage = Stage(title, call, (*VALUES, "over"), "act", called, not commit, commit, undo)
+        return Program((stage,), env.step_record, local=frozenset({"over"}), opening=opening)
+    call = f"{', '.join(VALUES)} = inner_step(action)"
+    stage = Stage(title, call, VALUES, "act", {"inner_step": _called(env)}, guarded=True)
     return Program((stage,), env.step_record)
 
 
@@ -80,6 +111,18 @@ def ended_step(env: Env) -> Callable[..., tuple[Any, ...]]:
     `(actions, restart, hold)` returns the six values of `step_values`, and the mask of the lanes that have ended in it
     as a new array; None if no lane has, or if it is left to the caller to combine both flags.
     """
+    if _beside_step(env, "step_program", None) is not None:
+        return step_around(env, lambda program: VALUES_AND_ENDS)
+    advance = _beside_step(env, "advance", None)
+
+    def advanced(action: Any, *masks: Any) -> tuple[Any, ...]:
+        restart, hold = step_masks(env, *masks)
+        values = advance(action, restart, hold, either(restart, hold))
+        cast("Any", env).commit()
+        return values
+
+    if advance is not None:
+        return advanced
     step = fast_step(env)
 
     def without_mask(actions: Any, *masks: Any) -> tuple[Any, ...]:
@@ -155,8 +198,9 @@ def explain(env: Any) -> str:
     step = getattr(env, "step", None)
     if not callable(step):
         raise SpecError(f"env: expected an environment, got {env!r}")
-    if isinstance(env, Process) and not hasattr(env, "agents") and getattr(env, "batch_size", None) is None:
-        step = step_around(cast("Any", env), lambda program: SIX_VALUES)
+    if isinstance(env, Process) and not hasattr(env, "agents"):
+        finish = SIX_VALUES if getattr(env, "batch_size", None) is None else VALUES_AND_ENDS
+        step = step_around(cast("Any", env), lambda program: finish)
     return source_of(step) or f"def step(action):\n    # {_plain_title(env)}\n    return own_step(action)\n"
 
 
@@ -168,5 +212,4 @@ def _plain_title(env: Any) -> str:
         return "a step that is called as it is"
     if isinstance(getattr(env, "core", None), Process):
         return f"{name}: its step is called as it is; see also explain(form.core)"
-    lanes = "many lanes" if getattr(env, "batch_size", None) is not None else "several agents"
-    return f"{name}: a step of {lanes} is called as it is"
+    return f"{name}: a step of several agents is called as it is"

@@ -18,7 +18,7 @@ two compositions of the same kinds of layers share one code object. Tracebacks a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -50,7 +50,7 @@ SIX_VALUES = Finish("a tuple of six values", f"return {', '.join(VALUES)}")
 def flat_step(
     program: Callable[..., Program], finish: Callable[[Program], Finish], layer: Any = None
 ) -> Callable[..., Any]:
-    """Writes the step of one lane.
+    """Writes the step of one lane, or of all lanes of a batch.
 
     Args:
         program: Returns the program; called again when a layer's functions were replaced.
@@ -82,47 +82,73 @@ def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) ->
             raise SpecError(f"{finish.title!r}: expected one meaning of {name!r} in a step, got two")
     given = [] if layer is None else [name for name, value in objects.items() if value is layer] or ["_"]
     bound = {name: value for name, value in objects.items() if name not in given}
-    arguments = ", ".join((*given[:1], "action"))
+    lanes = program.opening
+    masks = () if lanes is None else ("restart", "hold")
+    arguments = ", ".join((*given[:1], "action", *(f"{mask}=None" for mask in masks)))
+    called = ", ".join((*given[:1], "action", *masks))
     stages = [stage for stage in program.stages if stage.when != "begin"]
     loads: dict[str, None] = {}
-    lines: list[str] = []
-    written = {"action"}
+    written = {"action", *masks}
 
     def need(names: tuple[str, ...]) -> list[str]:
-        missing = [name for name in names if name not in written and name in USUAL]
+        missing = [name for name in names if name not in written and name in USUAL and lanes is None]
         loads.update({name: None for name in names if name not in written and name in program.kept})
         written.update(missing)
         return [f"{name} = {USUAL[name]}" for name in missing]
 
+    lines: list[str] = []
+    undone: list[str] = []
     title = ""
     for stage in stages:
-        lines += need(stage.reads)
         own = titled(stage.title, stage.lines)
-        lines += own[1:] if stage.title == title else own
+        own = [*need(stage.reads), *(own[1:] if stage.title == title else own)]
+        lines += _indented(own, len(undone))
         written.update(stage.writes)
         title = stage.title
+        if stage.undo:
+            lines += _indented(["try:"], len(undone))
+            undone.append(stage.undo)
+            title = ""
+    for depth, undo in reversed([*enumerate(undone)]):
+        failed = ["except BaseException as error:", *_indented([*undo.splitlines(), "raise"], 1)]
+        lines += _indented([*(["    pass"] if lines[-1].endswith("try:") else []), *failed], depth)
     lasting = [f"{place} = {name}" for name, place in program.kept.items() if program_writes(stages, name)]
     lasting += [line for stage in stages for line in stage.commit.splitlines()]
     ends = [
         name
         for name in ("terminated", "truncated")
-        if any(name in stage.writes and not stage.guarded for stage in stages)
+        if lanes is None and any(name in stage.writes and not stage.guarded for stage in stages)
     ]
     if ends:
         lasting += [f"if {' or '.join(ends)}:", "    record.halt = OVER"]
     last = [*need(registers_read(finish.last, finish.names)), *finish.last.splitlines()]
+    head = [
+        "# no episode, or a layer's functions were replaced, such as its rewarder",
+        "if record.halt or gate.is_stale:",
+    ]
+    if lanes is not None:
+        head = ["# a layer's functions were replaced, such as its rewarder", "if gate.is_stale:"]
     body = [
         *(f"{name} = {given[0]}" for name in given[1:]),  # a wrapper may be the function of its change, too
         *titled(finish.title, finish.first),
-        "# no episode, or a layer's functions were replaced, such as its rewarder",
-        "if record.halt or gate.is_stale:",
-        f"    return gate({arguments})",
+        *head,
+        f"    return gate({called})",
+        *(titled(lanes.title, lanes.lines) if lanes is not None and _reads_masks(stages) else []),
         *(f"{name} = {program.kept[name]}" for name in loads),
         *lines,
         *titled("what lasts, now that no layer can fail", lasting),
         *titled(finish.title, last),
     ]
     return text_of(arguments, body, bound), list(bound.values())
+
+
+def _indented(lines: Sequence[str], depth: int) -> list[str]:
+    return [f"{'    ' * depth}{line}" for line in lines]
+
+
+def _reads_masks(stages: list[Any]) -> bool:
+    """Returns True if a stage reads masks, but one that checks them by itself."""
+    return any(not stage.guarded and {"restart", "hold", "idle"}.intersection(stage.reads) for stage in stages)
 
 
 def program_writes(stages: list[Any], name: str) -> bool:

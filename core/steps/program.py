@@ -16,7 +16,7 @@ import ast
 import builtins
 import linecache
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import blake2s
 from textwrap import indent
@@ -42,9 +42,9 @@ class Stage:
         writes: The registers that the statements set.
         when: "act" in lanes that act, "begin" in those that begin an episode, "always" in both.
         names: The objects that the lines name. Layers of one program that give one name two meanings are refused.
-        guarded: True if it refuses by itself to step where no episode is running.
-        masked: Of many lanes: True if its lines look at `restart` and `hold` by themselves.
+        guarded: True if it refuses by itself to step where no episode is running, and checks masks of lanes.
         commit: Lines that make its effects last, once the whole step has succeeded.
+        undo: Lines that take its effects back, if a later stage fails; `error` is the exception.
     """
 
     title: str
@@ -53,8 +53,8 @@ class Stage:
     when: Literal["act", "begin", "always"] = "act"
     names: Mapping[str, Any] = field(default_factory=dict[str, Any])
     guarded: bool = False
-    masked: bool = False
     commit: str = ""
+    undo: str = ""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -72,6 +72,8 @@ class Program:
         kept: The registers that last from step to step, and the attribute that holds each, as `"layer1.memory"`.
         local: The other registers that layers have besides those of `VALUES`.
         holders: The objects that `kept` names.
+        opening: Of many lanes: the stage before all others, which sets `restart`, `hold` and `idle` (the lanes that do
+            not act) to masks or None; these are registers of all stages. None for one lane.
 
     Raises:
         SpecError: A stage sets an undeclared register, or two stages give a name two meanings.
@@ -82,9 +84,10 @@ class Program:
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
     local: frozenset[str] = frozenset()
     holders: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    opening: Stage | None = None
 
     def __post_init__(self) -> None:
-        declared = {"action", *VALUES, *self.kept, *self.local}
+        declared = {"action", "restart", "hold", "idle", *VALUES, *self.kept, *self.local}
         for stage in self.stages:
             _, written = _registers(stage.lines)
             for name in written:
@@ -104,12 +107,12 @@ class Program:
         holders: Mapping[str, Any] | None = None,
     ) -> Program:
         """Returns the program of a layer around this one."""
-        return Program(
-            (*inward, *self.stages, *outward),
-            self.record,
-            {**self.kept, **(kept or {})},
-            self.local.union(local),
-            {**self.holders, **(holders or {})},
+        return replace(
+            self,
+            stages=(*inward, *self.stages, *outward),
+            kept={**self.kept, **(kept or {})},
+            local=self.local.union(local),
+            holders={**self.holders, **(holders or {})},
         )
 
     def writes(self, name: str) -> bool:
@@ -119,7 +122,7 @@ class Program:
     def objects(self) -> dict[str, Any]:
         """Returns all objects that stages name."""
         found = dict(self.holders)
-        for stage in self.stages:
+        for stage in (*self.stages, *(() if self.opening is None else (self.opening,))):
             for name, value in stage.names.items():
                 if found.setdefault(name, value) is not value:
                     raise SpecError(f"stage {stage.title!r}: expected one meaning of {name!r} in a program, got two")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
@@ -24,9 +23,7 @@ class Changing(Around[Inside]):
 
     # All that follows from the change: copies and pickles leave it out, for functions cannot be pickled.
     _planned: tuple[str, ...] = (
-        *("_change", "_shared", "_inner_step", "_no_flags", "_written_step", "_record_inside"),
-        "_ignores_beginnings",
-        *("_step_limit", "_step_counted", "_highest"),
+        *("_change", "_shared", "_inner_step", "_written_step", "_record_inside", "_step_limit"),
         *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell", "_watch"),
     )
 
@@ -43,12 +40,14 @@ class Changing(Around[Inside]):
         """
         return Change()
 
-    def beginning(self, restart: Any) -> AbstractContextManager[None]:
-        """Returns the context of a step inside in which lanes are auto-reset; a `reset` has none.
+    def beginning(self, restart: Any) -> Any:
+        """Prepares a step inside in which lanes are auto-reset; a `reset` has none.
 
-        What it does on entry it takes back if the step is refused, which leaves it with an error.
+        Returns:
+            An object whose `stepped()` is called after the step inside, and whose `__exit__` when all layers have
+            stepped, or with the error of one, when it takes back what was done.
         """
-        return nullcontext()
+        raise NotImplementedError
 
     def _plan(self) -> None:
         """Asks for the change, sets the specs, and decides all that a step need not decide."""

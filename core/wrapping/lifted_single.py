@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from textwrap import indent
 from typing import Any, cast
 
 import numpy as np
@@ -9,15 +11,15 @@ import numpy as np
 from .. import tree
 from ..errors import EpisodeError, SpecError
 from ..lane_values import put, take
-from ..protocol.batch_env import either, full_lanes_step, step_masks
+from ..protocol.batch_env import as_lanes_step
 from ..protocol.env import Env, Reset, Step, as_step
-from ..protocol.fast_steps import counted_step, fast_step, program_of
+from ..protocol.fast_steps import LANES_VALUES, counted_step, program_of
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 from ..spec import Spec, SpecTree
 from ..spec.base import shown
 from ..steps.flat import flat_step
-from ..steps.program import Program, Stage, library_name
+from ..steps.program import VALUES, Program, Stage, library_name
 from ..steps.record import ENDED_LANES, Record
 from .change import SPECS, ElapsedSteps, Specs
 from .changing import Changing
@@ -31,9 +33,6 @@ class LiftedEnv(Changing[Env], Wrapper):
 
     _memory: Any = None
     _cut: Any = None  # of a batch: the truncated lanes, in an array that callers do not get
-    _inner_step: Any = None  # of a batch: the fast step of the environment inside
-    _no_flags: Any = None  # of a batch: a mask of no lane, never changed
-    _ignores_beginnings: bool  # of a batch: True if nothing depends on which lanes are auto-reset
     _written_step: Any  # of one lane: the step by the program below; None before the first one
     _record_inside: Any = None  # the record that written steps rely on
 
@@ -45,13 +44,7 @@ class LiftedEnv(Changing[Env], Wrapper):
             if getattr(change, name) is not None:
                 setattr(self, name, getattr(change, name))
         self._has_lanes, self._shared = env.batch_size is not None, change.shared
-        if env.batch_size is not None:  # with more attributes, CPython would read all of them more slowly
-            self._inner_step = fast_step(env)
-            self._no_flags = np.zeros(env.batch_size, bool)
-            self._ignores_beginnings = type(self).beginning is cast("Any", Changing).beginning
-        self._act, self._end = change.action, change.truncated
-        self._begin, self._remember, self._note = change.begin, change.remember, change.note
-        self._see, self._pay, self._tell = change.with_memory()
+        self._see, _, self._tell = change.with_memory()
         self._end_count()  # for the limit may be another one
         if self._cut is None and env.batch_size is not None:
             self._cut = np.zeros(env.batch_size, bool)
@@ -59,10 +52,6 @@ class LiftedEnv(Changing[Env], Wrapper):
             if record is not None:
                 record.stale()
         self._record_inside, self._written_step = env.step_record, None
-        others = (self._act, self._see, self._pay, self._tell)  # which no kernel applies
-        counts = self._has_lanes and self._step_limit is not None and others == (None,) * 4
-        self._step_counted = counted_step(env) if counts and self._ignores_beginnings else None
-        self._highest = min(self._step_limit or 0, 2**62)
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
         observation, info = super().reset(seed=seed, options=options, mask=mask)
@@ -72,10 +61,11 @@ class LiftedEnv(Changing[Env], Wrapper):
         if mask is not None and isinstance(memory, ElapsedSteps) and memory.runs_with(self._cut):
             memory.begin(np.asarray(mask))
             return Reset(observation, info)  # where a kernel counts, the change is the limit alone
-        if self._begin is not None:
-            fresh = self._begin(observation)
-            fresh = fresh if self._note is None else self._note(fresh, info)
-            memory = fresh if mask is None or fresh is None else self._merged(memory, fresh, np.asarray(mask))
+        change = self._change
+        if change.begin is not None:
+            fresh = change.begin(observation)
+            fresh = fresh if change.note is None else change.note(fresh, info)
+            memory = fresh if mask is None or fresh is None else merged(memory, fresh, np.asarray(mask))
         seen = self._seen(observation, memory)
         if self._tell is not None:
             info = cast("Any", info)
@@ -87,35 +77,35 @@ class LiftedEnv(Changing[Env], Wrapper):
         return Reset(seen, info)
 
     def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
+        if self._written_step is None:
+            self._written_step = flat_step(LiftedEnv.step_program, as_lanes_step if self._has_lanes else as_step, self)
         if self._has_lanes:
-            values = LiftedEnv.step_values(self, action, restart, hold)
-            return full_lanes_step(values, self.discount_spec, cast("int", self.batch_size))
+            return self._written_step(self, action, restart, hold)
         if restart is not None or hold is not None:
             name = "hold" if restart is None else "restart"
             raise SpecError(f"{name}: expected None, because there are no lanes; start an episode by reset()")
-        if self._written_step is None:
-            self._written_step = flat_step(LiftedEnv.step_program, as_step, self)
         return self._written_step(self, action)
 
-    def step_values(self, action: Any, restart: Any = None, hold: Any = None) -> tuple[Any, Any, Any, Any, Any, Any]:
-        """Steps a batch. Flags and discounts are None for the defaults; see `full_lanes_step`."""
-        return self.ended_step(action, restart, hold)[:6]  # pyright: ignore[reportReturnType]
-
-    def ended_step(self, action: Any, restart: Any = None, hold: Any = None) -> tuple[Any, ...]:
-        """Returns the values of a batch's `step_values`, and the mask of the lanes that have ended, or None."""
-        counted, memory = self._step_counted, self._memory
-        if counted is not None and memory is not None:  # the batch inside counts, if it can
-            count = memory.count if memory.runs_with(self._cut) else self._start_count(memory)
-            values = None if count is None else counted(action, restart, hold, count)
-            if values is not None:
-                return values
-        return (*self._step_batch(action, *step_masks(self, restart, hold)), None)
-
-    def _start_count(self, memory: ElapsedSteps) -> Any:
-        """Returns a count that the batch inside advances from here on; None where it cannot."""
-        if not cast("Any", self.env).counts_steps:
+    def _place_to_count(self, inside: Program) -> int | None:
+        """Returns the place of the stage of a batch that can count the steps up to the limit of this wrapper."""
+        change, base = self._change, [i for i, one in enumerate(inside.stages) if one.writes == (*VALUES, "over")]
+        is_limit = (change.action, change.observation, change.reward, change.info) == (None,) * 4
+        if self._step_limit is None or not is_limit or self._sees_beginnings or not base:
             return None
-        self._memory = running = memory.running(self._cut, self._highest)
+        others = [one for one in inside.stages if "truncated" in one.writes]
+        batch: Any = inside.stages[base[0]].names["batch"]
+        return base[0] if len(others) == 1 and counted_step(batch) is not None else None
+
+    def counting(self, memory: ElapsedSteps | None) -> Any:
+        """Returns a count of steps that the batch inside advances; None where it cannot."""
+        if memory is None:
+            return None
+        inside: Any = self.env
+        while isinstance(inside, Wrapper):
+            inside = inside.env
+        if not inside.counts_steps:
+            return None
+        self._memory = running = memory.running(self._cut, min(self._step_limit or 0, 2**62))
         self._cut, _ = count = cast("Any", running.count)
         return count
 
@@ -134,6 +124,8 @@ class LiftedEnv(Changing[Env], Wrapper):
 
     def step_program(self) -> Program:
         """Returns the stages of a step: those of the environment inside, and the change."""
+        if self._has_lanes:
+            return self._program_of_lanes()
         inside, change, k = program_of(self.env), self._change, self._depth
         memory, elapsed = f"memory{k}", self._step_limit is not None
         changed = [name for name in ("action", "observation", "reward", "truncated", "info") if getattr(change, name)]
@@ -204,70 +196,169 @@ class LiftedEnv(Changing[Env], Wrapper):
     @property
     def truncates(self) -> bool:
         """True if the change of this wrapper may truncate episodes."""
-        return self._end is not None
+        return self._change.truncated is not None
 
-    def _step_batch(self, action: Any, restart: Any, hold: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
-        none, idle = self._no_flags, either(restart, hold)
-        # A wrapper may cut lanes off in a `step` of its own, too.
-        if self._cut is not none and np.count_nonzero(self._cut):
+    @property
+    def _sees_beginnings(self) -> bool:
+        """True if something depends on which lanes begin an episode in a step."""
+        return type(self).beginning is not LiftedEnv.beginning
+
+    def _program_of_lanes(self) -> Program:
+        change, k, memory = self._change, self._depth, f"memory{self._depth}"
+        changed = [name for name in ("action", "observation", "reward", "truncated", "info") if getattr(change, name)]
+        title = f"{library_name(self._kind, 'a wrapper')}: changes {', '.join(changed) or 'specs'}"
+        names: dict[str, Any] = {f"{name}{k}": getattr(change, name) for name in changed}
+
+        def stage(lines: str, *writes: str, undo: str = "", commit: str = "", **others: Any) -> Stage:
+            return Stage(title, lines, writes, "always", {**names, **others}, commit=commit, undo=undo)
+
+        inside = program_of(self.env)
+        inward: list[Stage] = []
+        outward: list[Stage] = []
+        reports: list[Stage] = []
+        kept = {} if change.begin is None else {memory: f"layer{k}._memory"}
+        given = "" if change.begin is None else f", {memory}"
+        layer: dict[str, Any] = {f"layer{k}": self}
+        none: dict[str, Any] = {f"none{k}": np.zeros(self.batch_size, bool)}
+        if change.truncated is not None or type(self).step is not LiftedEnv.step:  # which may set `_cut`, too
+            check = f"if layer{k}._cut is not none{k}:\n    layer{k}.check_cut(idle)"
+            inward.append(stage(check, **none, **layer))
+        if change.action is not None or (change.remember is not None and not change.shared):
+            # lanes that do not act may hold anything
+            action = f"action if idle is None else zeroed(action, idle, action_spec{k})"
+            spec: dict[str, Any] = {f"action_spec{k}": self.action_spec, "zeroed": zeroed}
+            inward.append(stage(f"action = {action}", "action", **spec))
+        if change.remember is not None and self._step_limit is None:
+            inward.append(stage(f"own_action{k} = action", f"own_action{k}"))
+        if change.action is not None:
+            inward.append(stage(f"action = action{k}(action)", "action"))
+        if self._sees_beginnings:
+            begun = f"begun{k}"
+            inward.append(
+                stage(
+                    f"{begun} = None if restart is None else layer{k}.beginning(restart)",
+                    begun,
+                    undo=f"if {begun} is not None:\n    {begun}.__exit__(type(error), error, None)",
+                    commit=f"if {begun} is not None:\n    {begun}.__exit__(None, None, None)",
+                    **layer,
+                )
+            )
+            outward.append(stage(f"if {begun} is not None:\n    {begun}.stepped()"))
+        lines: list[str] = []
+        if change.remember is not None:
+            own = f"own_action{k}" if self._step_limit is None else "None"
+            lines.append(f"{memory} = remember{k}({memory}, {own}, observation, reward)")
+        if change.begin is not None:
+            lines += ["if restart is not None:", f"    {memory} = merged({memory}, begin{k}(observation), restart)"]
+        if change.note is not None:
+            lines.append(f"{memory} = note{k}({memory}, info)")
+        if lines:
+            lines += ["if hold is not None:", f"    {memory} = merged({memory}, layer{k}._memory, hold)"]
+            named: dict[str, Any] = {name: getattr(change, name) for name in ("remember", "begin", "note")}
+            others = {f"{name}{k}": function for name, function in named.items() if function is not None}
+            others |= {"merged": merged, **layer}
+            outward.append(stage("\n".join(lines), memory, **others))
+        if change.observation is not None:
+            outward.append(stage(f"observation = observation{k}(observation{given})", "observation"))
+        if change.reward is not None:
+            spec = {f"reward_spec{k}": self.reward_spec, "zeroed": zeroed}
+            pay = f"reward = reward{k}(reward{given})"
+            idle = f"if idle is not None:\n    reward = zeroed(reward, idle, reward_spec{k}, 0)"
+            outward.append(stage(f"{pay}\n{idle}", "reward", **spec))
+        if change.truncated is not None:
+            end = f"""\
+terminated, truncated = cut_off(truncated{k}, terminated, truncated, {memory}, idle, none{k})
+over = None
+cut{k} = none{k} if truncated is None else truncated.copy()
+if hold is not None:
+    cut{k} = where(hold, layer{k}._cut, cut{k})"""
+            functions: dict[str, Any] = {"cut_off": cut_off, "where": np.where, **none, **layer}
+            outward.append(stage(end, "terminated", "truncated", "over", f"cut{k}", **functions))
+            kept[f"cut{k}"] = f"layer{k}._cut"
+            if getattr(self.env, "reports_ends", False):
+                report = f"if ends{k} is not None:\n    inside{k}.ended_outside(ends{k})"
+                env: dict[str, Any] = {f"inside{k}": self.env}
+                reports.append(stage(f"ends{k} = truncated", f"ends{k}", commit=report, **env))
+        place = self._place_to_count(inside)
+        if place is not None:
+            # The batch inside counts the steps, in its kernel, wherever it can.
+            base = inside.stages[place]
+            masks = inside.opening.lines if inside.opening else ""
+            text = f"""\
+_count = {memory} and {memory}.count
+if _count is None or _count[0] is not layer{k}._cut:
+    _count = layer{k}.counting({memory})
+_values = None if _count is None else counted{k}(action, restart, hold, _count)
+if _values is not None:
+    {LANES_VALUES} = _values
+    {memory}, cut{k} = layer{k}._memory, layer{k}._cut
+else:
+""" + indent("\n".join([masks, *(one.lines for one in (*inward, base, *outward))]), "    ")
+            every = {name: value for one in (*inward, base, *outward) for name, value in one.names.items()}
+            every[f"counted{k}"] = counted_step(every["batch"])
+            writes = (*VALUES, "over", "restart", "hold", "idle", memory, f"cut{k}")
+            whole = Stage(f"{title}, and {base.title}", text, writes, "act", every, True, base.commit, base.undo)
+            stages = (*inside.stages[:place], whole, *inside.stages[place + 1 :])
+            kept = {**inside.kept, **kept}
+            return replace(inside, stages=stages, kept=kept, holders={**inside.holders, **layer})
+        if change.info is not None:
+            tell = f"info = layer{k}.told(info, {given[2:] or None}, hold)"
+            outward.append(stage(tell, "info", **layer))
+        if change.watch is not None:
+            seen = f"seen{k} = reward, terminated, truncated, info, restart, hold"
+            outward.append(stage(seen, f"seen{k}", commit=f"watch{k}(*seen{k})", **{f"watch{k}": change.watch}))
+        local = (f"{name}{k}" for name in ("own_action", "begun", "ends", "seen"))
+        return inside.around(inward, [*outward, *reports], kept, local, layer if kept else {})
+
+    def told(self, info: Infos, memory: Any, hold: Any) -> Infos:
+        """Returns the infos of lanes after a step, with the entries of the change."""
+        return info.adding(cast("Any", self._tell)(memory), None if hold is None else ~hold)
+
+    def check_cut(self, idle: Any) -> None:
+        """Refuses a step in which lanes act that this wrapper has truncated."""
+        if np.count_nonzero(self._cut):
             over = self._cut if idle is None else np.greater(self._cut, idle)
             if np.count_nonzero(over):
                 raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
-        if idle is not None and (self._act is not None or (self._remember is not None and not self._shared)):
-            action = zeroed(action, idle, self.action_spec)  # lanes that do not act may hold anything
-        inner_action = action if self._act is None else self._act(action)
-        masks = (restart,) if hold is None else (restart, hold)
-        if restart is None or self._ignores_beginnings:
-            values = self._inner_step(inner_action, *masks)
-        else:
-            with self.beginning(restart):
-                values = self._inner_step(inner_action, *masks)
-        observation, reward, terminated, truncated, discount, info = values
-        before = memory = self._memory
-        if self._remember is not None:
-            memory = self._remember(before, action, observation, reward)
-        if memory is not None and self._begin is not None and restart is not None:
-            memory = self._merged(memory, self._begin(observation), restart)
-        if self._note is not None:
-            memory = self._note(memory, info)
-        if hold is not None and memory is not before:
-            memory = self._merged(memory, before, hold)
-        seen = self._seen(observation, memory)
-        if self._pay is not None:
-            reward = self._pay(reward, memory)
-            reward = reward if idle is None else zeroed(reward, idle, self.reward_spec, zero=0)
-        if self._end is not None:
-            flags = none if terminated is None else truncated
-            cut = self._end(flags, memory)
-            if cut is not flags:
-                truncated = cut if idle is None else np.greater(cut, idle)
-                if terminated is None:
-                    terminated, truncated = (none.copy(), truncated) if np.count_nonzero(truncated) else (None, None)
-            cut = none if truncated is None else truncated.copy()
-            if cut is not none:
-                super().ended_outside(cut)
-            self._cut = cut if hold is None else np.where(hold, self._cut, cut)
-        if self._tell is not None:
-            info = cast("Infos", info).adding(self._tell(memory), None if hold is None else ~hold)
-        self._memory = memory
-        if self._change.watch is not None:
-            self._change.watch(reward, terminated, truncated, info, restart, hold)
-        return seen, reward, terminated, truncated, discount, info
 
     def _seen(self, observation: Any, memory: Any) -> Any:
         return observation if self._see is None else self._see(observation, memory)
-
-    def _merged(self, memory: Any, other: Any, lanes: Any) -> Any:
-        """Returns a memory of all lanes, with another one at some of them."""
-        index = lanes.nonzero()[0]
-        if isinstance(memory, ElapsedSteps):
-            return memory.merged(other, index)
-        return put(memory, index, take(other, index))
 
     @property
     def observation(self) -> Any:
         """The latest observation, made from the inner one at each reading."""
         return self._seen(self.env.observation, self._memory)
+
+
+def merged(memory: Any, other: Any, lanes: Any) -> Any:
+    """Returns a memory of all lanes, with another one at some of them."""
+    if memory is other or memory is None:
+        return memory
+    index = lanes.nonzero()[0]
+    if isinstance(memory, ElapsedSteps):
+        return memory.merged(other, index)
+    return put(memory, index, take(other, index))
+
+
+def cut_off(function: Any, terminated: Any, truncated: Any, memory: Any, idle: Any, none: Any) -> tuple[Any, Any]:
+    """Returns the flags of lanes, with those that a wrapper truncates; None for none.
+
+    Args:
+        function: The function of the change, `(flags, memory) -> flags`.
+        terminated: The lanes that have terminated, or None.
+        truncated: The lanes that are truncated inside, or None.
+        memory: The memory.
+        idle: The lanes that do not act, or None.
+        none: A mask of no lane.
+    """
+    flags = none if terminated is None else truncated
+    cut = function(flags, memory)
+    if cut is flags:
+        return terminated, truncated
+    truncated = cut if idle is None else np.greater(cut, idle)
+    if terminated is not None:
+        return terminated, truncated
+    return (none.copy(), truncated) if np.count_nonzero(truncated) else (None, None)
 
 
 def _own(names: Any, depth: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import weakref
+from contextlib import suppress
 from functools import partial, reduce
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from depth import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import Breakable, Drifting
+from small_models import Breakable, Drifting, Sums
 from traces import exact
 
 import envoi
@@ -357,6 +358,74 @@ def test_a_layer_that_fails_leaves_every_layer(model, names, steps, function, in
         assert looks(env)[:2] == before
     some[index % len(some)].broken = None
     env.reset(seed=3)
+
+
+LANES_FUNCTIONS = ("observation", "reward", "remember", "truncated", "terminal")
+
+
+class SumsBreak(Breakable, Sums):
+    """Adds actions up; a function can fail."""
+
+    def terminal(self, state):
+        self.may_break("terminal")
+        return state > 3
+
+
+@examples(200)
+@given(
+    names=st.lists(st.sampled_from(["all", "memory", "all with a memory", "limit"]), min_size=1, max_size=3),
+    lanes=st.lists(st.tuples(*[st.sampled_from(["acts", "begins", "pauses"])] * 3), min_size=8, max_size=8),
+    failing=st.lists(st.tuples(st.sampled_from([None, *LANES_FUNCTIONS]), INDEX), min_size=8, max_size=8),
+)
+def test_a_failing_layer_leaves_all_lanes(names, lanes, failing):
+    env, twin = chain_of_lanes(names), chain_of_lanes(names)
+    env.reset(seed=3)
+    twin.reset(seed=3)
+    over = np.zeros(3, bool)
+    for kinds, (function, index) in zip(lanes, failing, strict=True):
+        hold = np.array([kind == "pauses" for kind in kinds])
+        restart = np.array([kind == "begins" for kind in kinds]) | over & ~hold
+        layer = layers(env)[index % len(layers(env))]
+        broken = getattr(layer, "model", layer)
+        broken.broken = function
+        with suppress(ZeroDivisionError):
+            env.step(np.ones(3, np.int64), restart, hold)
+            step = twin.step(np.ones(3, np.int64), restart, hold)  # which was not refused
+            over = step.terminated | step.truncated | over & hold
+        broken.broken = None
+        assert [exact(one.observation) for one in layers(env)] == [exact(one.observation) for one in layers(twin)]
+        step, other = (one.step(np.ones(3, np.int64), np.ones(3, bool) & ~hold, hold) for one in (env, twin))
+        assert exact(tuple(step)) == exact(tuple(other))
+        over = over & hold
+
+
+def chain_of_lanes(names):
+    env = envoi.batch(SumsBreak(), 3)
+    for name in names:
+        env = LANES_WRAPPERS[name](env)
+    return env
+
+
+LANES_WRAPPERS = {
+    "all": lambda env: Simple(env, "observation", "reward"),
+    "memory": lambda env: Counting(env, "remember", "reward"),
+    "all with a memory": lambda env: Counting(env, "observation", "reward", "truncated", "remember"),
+    "limit": lambda env: TimeLimit(env, 3),
+}
+
+
+class Counting(Simple):
+    """Has a memory of the number of steps of each lane."""
+
+    def change(self, specs):
+        functions = {
+            "observation": lambda observation, memory: observation + memory,
+            "reward": lambda reward, memory: reward + memory,
+            "truncated": lambda flags, memory: flags | (memory > 4),
+            "remember": lambda memory, action, observation, reward: memory + 1,
+        }
+        chosen = {name: self.breakable(name, functions[name]) for name in self.names}
+        return Change(begin=lambda observation: np.zeros(specs.lanes), **chosen)
 
 
 # One function.

@@ -8,7 +8,7 @@ import traceback
 
 import numpy as np
 import pytest
-from small_models import Drifting, Leaving, Walk
+from small_models import Drifting, Leaving, Sums, Walk
 from traces import exact
 
 import envoi
@@ -232,13 +232,20 @@ def test_layers_are_named_by_the_librarys_classes():
 @pytest.mark.parametrize(
     ("env", "title"),
     [
-        (lambda: envoi.batch(Walk, 2), "CompiledLanes: a step of many lanes is called as it is"),
+        (lambda: envoi.batch(Walk, 2), "CompiledLanes: called as it is"),
         (lambda: envoi.models.make("pursuit"), "Pursuit: a step of several agents is called as it is"),
         (Leaving, "MultiModel: a step of several agents is called as it is"),
     ],
 )
 def test_plain_steps_say_what_they_are_of(env, title):
     assert f"# {title}\n" in explain(env())
+
+
+def test_a_batch_and_its_wrappers_are_explained():
+    text = explain(TimeLimit(envoi.History(envoi.batch(Sums(), 2), 2), 9))
+    titles = [line.strip() for line in text.splitlines() if re.match(r" +# \w+.*: ", line)]
+    limit, history = "# TimeLimit: changes truncated", "# History: changes observation"
+    assert titles == [limit, history, "# ModelBatch: a step of all lanes", history, limit]
 
 
 @pytest.mark.parametrize("thing", [None, 3, "CartPole-v1", Drifting.observation_spec])

@@ -21,7 +21,6 @@ from ...context.binding import Binding, binding_of, check_names, close_replaced
 from ...context.selectors import Selector
 from ...errors import ContextError, EpisodeError, SpecError
 from ...protocol.batch_env import as_mask, each_of
-from ...protocol.fast_steps import counted_step, ended_step
 from ...protocol.process import Snapshot
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID, refuse_misspelt
 from ...seeding import Streams, batch_streams
@@ -114,7 +113,7 @@ class Contextual(Lifted):
     """
 
     memory = ("_in_force", "_bound", "_episodes", "_total", "_running")
-    _planned = (*Lifted._planned, "_shown_in_infos", "_inmost", "_inner_ended", "_inner_counted")
+    _planned = (*Lifted._planned, "_shown_in_infos", "_inmost")
 
     _shown_in_infos: Mapping[str, Any] | None = None  # made when they are asked for
     _is_outdated: bool = False  # True if another `Contextual` has reset the same environment since
@@ -246,11 +245,6 @@ class Contextual(Lifted):
         while getattr(inside.__class__, "put_context", None) is Around[Any].put_context:
             inside = inside.env
         self._inmost = inside  # what contexts are put into
-        if self._lanes is not None:
-            plain = self._begin is None and self._act is None
-            takes = plain and self._binding.sets_features and hasattr(inside.__class__, "takes_coming")
-            self._inner_ended = ended_step(self._env_inside) if takes else None
-            self._inner_counted = counted_step(self._env_inside) if takes else None
 
     def _inner_spec(self, specs: Specs) -> SpecTree:
         """Returns the inner observation spec under all contexts that may come into force."""
@@ -447,10 +441,11 @@ class Contextual(Lifted):
                 arguments["seed"] = self._seed_of_replaced()
             return super().reset(**arguments)
 
-    def beginning(self, restart: NDArray[np.bool_]) -> AbstractContextManager[Any]:
+    def beginning(self, restart: NDArray[np.bool_]) -> _Ahead | _Attempt:
         self._take_charge()
         ahead = self._ahead()
         if type(ahead) is _Ahead:
+            ahead.__enter__()
             return ahead
         lanes = np.asarray(restart).nonzero()[0]
         begun = self._attempt(lanes)
@@ -482,68 +477,16 @@ class Contextual(Lifted):
         coming, self._in_force = found
         return _Ahead(self, self._inmost, coming)
 
-    def has_begun(self, place: Any) -> None:
-        """Takes over the places of the contexts that are in force after lanes have begun; for `_Ahead`."""
-        self._in_force = InForce(self._in_force.table, place)
+    def has_begun(self, place: Any) -> InForce:
+        """Takes over the places of the contexts in force after lanes have begun, and returns those before."""
+        before, self._in_force = self._in_force, InForce(self._in_force.table, place)
         self._show()
+        return before
 
-    @property
-    def counts_steps(self) -> bool:
-        """True if `counted_step` counts the next step."""
-        return self._inner_counted is not None and self._takes_coming and self._env_inside.counts_steps
-
-    def counted_step(self, action: Any, restart: Any = None, hold: Any = None, count: Any = None) -> Any:
-        """Returns the values of `ended_step`; None, before anything has changed, where that must be called.
-
-        Args:
-            action: As for `step`.
-            restart: As for `step`.
-            hold: As for `step`.
-            count: The limit of steps of a wrapper around this one; None for none.
-        """
-        inner = self._inner_counted
-        if inner is None or self._is_outdated or not self._takes_coming:
-            return None
-        return self._step_inside(partial(cast("Any", inner), count=count), action, restart, hold)
-
-    def ended_step(self, action: Any, restart: Any = None, hold: Any = None) -> tuple[Any, ...]:
-        """Returns the values of a batch's `step_values`, and the mask of the lanes that have ended, or None.
-
-        Args:
-            action: As for `step`.
-            restart: As for `step`.
-            hold: As for `step`.
-        """
-        inner = self._inner_ended
-        if inner is not None and not self._is_outdated and self._takes_coming:
-            return self._step_inside(inner, action, restart, hold)
-        return super().ended_step(action, restart, hold)
-
-    def _step_inside(self, inner: Callable[..., Any], action: Any, restart: Any, hold: Any) -> Any:
-        if restart is None:
-            values = inner(action, None, hold)
-        else:
-            begun = self.beginning(restart)
-            begun.__enter__()
-            try:
-                values = inner(action, restart, hold)
-            except Exception as error:
-                begun.__exit__(type(error), error, None)
-                raise
-            # None is no error, but no lane has begun either.
-            begun.__exit__(Exception if values is None else None, None, None)
-        if values is None:
-            return None
-        observation, reward, terminated, truncated, discount, infos, over = values
-        if self._see is not None:
-            observation = self._see(observation, None)
-        if infos.columns == {}:
-            infos = InfosInForce(self._in_force, infos.mask)
-        else:
-            infos = infos.adding(self._entries(), None if hold is None else ~np.asarray(hold))
-        if self._change.watch is not None:
-            self._change.watch(reward, terminated, truncated, infos, restart, hold)
-        return observation, reward, terminated, truncated, discount, infos, over
+    def told(self, info: Any, memory: Any, hold: Any) -> Any:
+        if info.columns == {}:
+            return InfosInForce(self._in_force, info.mask)
+        return super().told(info, memory, hold)
 
     def _take_charge(self) -> None:
         """Refuses steps of another `Contextual` around the same environment, whose contexts are no longer in force."""
@@ -775,19 +718,26 @@ class Contextual(Lifted):
 class _Ahead(AbstractContextManager[bool]):
     """Context of a reset or step in which lanes begin in contexts that were chosen ahead."""
 
-    __slots__ = ("_coming", "_lanes", "_outer")
+    __slots__ = ("_before", "_coming", "_lanes", "_outer")
 
     def __init__(self, outer: Contextual, lanes: Any, coming: Coming) -> None:
         self._outer, self._lanes, self._coming = outer, lanes, coming
+        self._before: InForce | None = None  # once lanes have begun
 
     def __enter__(self) -> bool:
         self._lanes.coming = self._coming
         return True
 
+    def stepped(self) -> None:
+        self._lanes.coming = None
+        self._before = self._outer.has_begun(self._lanes.place)
+
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._lanes.coming = None
-        if kind is None:
+        if kind is None and self._before is None:
             self._outer.has_begun(self._lanes.place)
+        elif kind is not None and self._before is not None:
+            self._outer.has_begun(self._before.place)
 
 
 class _Attempt(AbstractContextManager[None]):
@@ -800,6 +750,9 @@ class _Attempt(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         return
+
+    def stepped(self) -> None:
+        """Called after the step inside; contexts are settled when all layers have stepped."""
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
