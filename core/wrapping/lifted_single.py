@@ -302,15 +302,16 @@ else:
             kept = {**inside.kept, **kept}
             return replace(inside, stages=stages, kept=kept, holders={**inside.holders, **layer})
         if change.info is not None:
-            tell = f"info = layer{k}.told(info, {given[2:] or None}, hold)"
+            tell = f"info = layer{k}.infos_with(info, {given[2:] or None}, hold)"
             outward.append(stage(tell, "info", **layer))
         if change.watch is not None:
             seen = f"seen{k} = reward, terminated, truncated, info, restart, hold"
-            outward.append(stage(seen, f"seen{k}", commit=f"watch{k}(*seen{k})", **{f"watch{k}": change.watch}))
+            watch: dict[str, Any] = {f"watch{k}": change.watch}
+            outward.append(stage(seen, f"seen{k}", commit=f"watch{k}(*seen{k})", **watch))
         local = (f"{name}{k}" for name in ("own_action", "begun", "ends", "seen"))
         return inside.around(inward, [*outward, *reports], kept, local, layer if kept else {})
 
-    def told(self, info: Infos, memory: Any, hold: Any) -> Infos:
+    def infos_with(self, info: Infos, memory: Any, hold: Any) -> Infos:
         """Returns the infos of lanes after a step, with the entries of the change."""
         return info.adding(cast("Any", self._tell)(memory), None if hold is None else ~hold)
 

@@ -483,10 +483,10 @@ class Contextual(Lifted):
         self._show()
         return before
 
-    def told(self, info: Any, memory: Any, hold: Any) -> Any:
+    def infos_with(self, info: Any, memory: Any, hold: Any) -> Any:
         if info.columns == {}:
             return InfosInForce(self._in_force, info.mask)
-        return super().told(info, memory, hold)
+        return super().infos_with(info, memory, hold)
 
     def _take_charge(self) -> None:
         """Refuses steps of another `Contextual` around the same environment, whose contexts are no longer in force."""
