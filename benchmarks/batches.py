@@ -17,6 +17,7 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from measuring.loops import sampled
+from measuring.numpy_cartpole import CartPoles
 from measuring.rows import Case, Group, Pair
 from measuring.script import lanes_option, run
 
@@ -29,8 +30,8 @@ LIMIT = 500
 
 def ours(n, compiled, contexts=False, limit=True):
     """Our batch as a vector environment, with the time limit of CartPole-v1 as the peers have it, or without one."""
-    env = envoi.TimeLimit(CartPole(), LIMIT) if limit else CartPole()
-    batch = envoi.batch(env, n, compiled=compiled)
+    model = CartPole() if compiled else CartPoles()
+    batch = envoi.batch(envoi.TimeLimit(model, LIMIT) if limit else model, n, compiled=compiled)
     if contexts:
         batch.context = {"gravity": np.linspace(9, 11, n), "length": np.linspace(0.4, 0.6, n)}
     return to_gymnasium_vector(batch)

@@ -23,13 +23,13 @@ import gymnasium
 import numpy as np
 from measuring.loops import sampled, timed
 from measuring.null_envs import EPISODE, NullGymnasium
+from measuring.numpy_cartpole import CartPoles
 from measuring.rows import Case, Group, Pair
 from measuring.script import run
 
 import envoi
 from envoi import Contextual
 from envoi.adapters import from_gymnasium, to_gymnasium, to_gymnasium_vector
-from envoi.models import CartPole
 
 CONTEXTS = {index: {"m": 1.0 + index / 10, "g": 5.0 + index} for index in range(10)}
 TORQUE = np.array([0.5], np.float32)
@@ -149,8 +149,8 @@ def singles(what, title, case, make, carl, contexts, action) -> Group:
 def batches(n) -> Group:
     contexts = [{"length": 0.3 + 0.4 * lane / n} for lane in range(n)]
     envs = {
-        "without contexts": lambda: envoi.batch(CartPole(), n),
-        "with contexts": lambda: envoi.batch(Contextual(CartPole(), contexts, hide_context=True), n),
+        "without contexts": lambda: envoi.batch(CartPoles(), n),
+        "with contexts": lambda: envoi.batch(Contextual(CartPoles(), contexts, hide_context=True), n),
     }
     cases = {name: sampled(lambda make=make: to_gymnasium_vector(make()), n, 300) for name, make in envs.items()}
     pair = Pair("CartPole, a context per episode", "with contexts", "without contexts", least=1 / 1.1)

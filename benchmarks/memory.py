@@ -32,6 +32,7 @@ from typing import Any
 import measuring.null_envs as null
 import numpy as np
 from measuring.loops import episodes, games, lanes, rllib_turns, turns
+from measuring.numpy_cartpole import CartPoles
 from measuring.rows import Case
 from measuring.script import write_report
 from measuring.table import lines as shown
@@ -60,9 +61,9 @@ def over_and_over(make: Callable[[], Any]) -> Case:
     return case
 
 
-def cartpoles(**options: Any) -> envoi.BatchEnv:
-    """Returns lanes of CartPole, which end every few steps where all actions are the same."""
-    return envoi.batch(envoi.TimeLimit(CartPole(), 500), N, **options)
+def cartpoles(compiled: bool) -> envoi.BatchEnv:
+    """Returns lanes of CartPole, by a kernel or in numpy, which end every few steps where all actions are the same."""
+    return envoi.batch(envoi.TimeLimit(CartPole() if compiled else CartPoles(), 500), N, compiled=compiled)
 
 
 def playing(make: Callable[[], Any], play: Callable[[Any], Any]) -> Case:

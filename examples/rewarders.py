@@ -3,7 +3,7 @@
 python examples/rewarders.py
 """
 
-import numpy as np
+import math
 
 import envoi
 from envoi.models import Pendulum
@@ -18,8 +18,8 @@ class Upright(envoi.Rewarder):
         self.tolerance = tolerance
 
     def __call__(self, state, action, next_state):
-        angle = (next_state.motion[..., 0] + np.pi) % (2 * np.pi) - np.pi
-        return (np.abs(angle) < self.tolerance).astype(float)
+        angle = (next_state.angle + math.pi) % (2 * math.pi) - math.pi
+        return float(abs(angle) < self.tolerance)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import envoi
+import envoi.models
 
 
 class WalkState(NamedTuple):
@@ -133,6 +134,37 @@ class Sums(envoi.BatchModel):
 
     def terminal(self, state):
         return False
+
+
+class Carts(envoi.BatchModel):
+    """A cart-pole of many lanes, simplified: dynamics without noise, ends, and features of which one matters."""
+
+    observation_spec, action_spec = envoi.models.CartPole.observation_spec, envoi.models.CartPole.action_spec
+    context_space = envoi.models.CartPole.context_space
+
+    def initial(self, rng, context, size):
+        low, high = context["initial_state_lower"], context["initial_state_upper"]
+        return CartsState(rng.uniform(low, high, (4, size)).T, np.asarray(context["gravity"]))
+
+    def transition(self, state, action, rng):
+        _, speed, angle, spin = state.motion.T
+        push = 20.0 * np.asarray(action) - 10.0
+        change = np.array((speed, push, spin, state.gravity * np.sin(angle) - push * np.cos(angle)))
+        return state._replace(motion=state.motion + 0.02 * change.T)
+
+    def observe(self, state, rng):
+        return state.motion.astype(np.float32)
+
+    def reward(self, state, action, next_state):
+        return np.square(next_state.motion[..., 0]) + action
+
+    def terminal(self, state):
+        return np.abs(state.motion[..., 2]) > 0.2
+
+
+class CartsState(NamedTuple):
+    motion: np.ndarray
+    gravity: np.ndarray
 
 
 class Leaving(envoi.MultiModel):

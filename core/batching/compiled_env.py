@@ -10,21 +10,20 @@ import numpy as np
 
 from .. import tree
 from ..authoring.model import Model
-from ..compiling.choice import Compiled, check_compiled, steps_in_numpy
+from ..compiling.choice import Compiled, check_compiled
 from ..errors import NotCompilable
 from ..lane_values import lane
-from ..protocol.batch_env import full_lanes_step
 from ..protocol.env import Env, Reset, Step
 from ..protocol.process import Snapshot
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete
-from ..spec.base import shown
 from ..steps.program import VALUES, Program, Stage
 from ..tree import AnyScalar
 from ..wrapping.wrapper import Wrapper
 from .batch_model import BatchModel
 from .compiled_lanes import CompiledLanes
+from .loop import why_interpreted
 
 
 class CompiledModel(Env):
@@ -60,10 +59,7 @@ class CompiledModel(Env):
 
     def step(self, action: Any) -> Step:
         actions = tree.map_leaves(lambda _, leaf: np.asarray(leaf)[None], self.action_spec, action)
-        values = self.lanes.step_values(actions)
-        if type(values) is not Step:
-            values = full_lanes_step(values, self.discount_spec, 1)
-        observation, reward, terminated, truncated, discount, infos = cast("Any", values)
+        observation, reward, terminated, truncated, discount, infos = cast("Any", self.lanes.step(actions))
         return Step(
             lane(self.observation_spec, observation, 0),
             self._number(lane(self.reward_spec, reward, 0)),
@@ -87,7 +83,7 @@ class CompiledModel(Env):
         else:
             action: Any = self.action_spec
             lanes = self.lanes
-            read = ".item()" if self.reward_spec == Env.reward_spec else "[0]"
+            read = "[0]" if cast("Any", self.reward_spec).shape else ".item()"
             lines = f"""\
 _values = step_alone(action)
 if _values is None:
@@ -204,10 +200,8 @@ def compiled(model: Env, compiled: Compiled = True) -> Env:
     while isinstance(model, Wrapper):
         wrappers.append(model)
         model = model.env
-    if not isinstance(model, Model):
-        raise NotCompilable(f"compiled: expected a model, got {shown(model)}; only models can be compiled")
-    if isinstance(model, BatchModel):
-        raise NotCompilable(steps_in_numpy(model))
+    if not isinstance(model, Model) or isinstance(model, BatchModel):
+        raise NotCompilable(f"compiled: {why_interpreted(model)}")
     result: Env = CompiledModel(copy.deepcopy(model), compiled)
     for wrapper in reversed(wrappers):
         result = wrapper.over(result)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from ..authoring.model import Model
-from ..compiling.choice import Compiled, check_compiled, steps_in_numpy
+from ..compiling.choice import Compiled, check_compiled
 from ..compiling.compilation import numba_version
 from ..errors import NotCompilable, SpecError
 from ..protocol.batch_env import BatchEnv
@@ -40,7 +40,7 @@ def batch(
     Args:
         env: An environment, which is copied and not changed, or a function that makes one. If the first two results of
             the function contain the same class of `BatchModel`, with equal specs and contexts, the first of them serves
-            all lanes.
+            all lanes. Wrappers that were made with equal arguments around models of one class are those of the first.
         n: The number of lanes.
         workers: The number of processes that the lanes are divided over; see `WorkerLanes`, whose `send` and `recv`
             step some lanes at a time. None for a loop in this process, whose traces are the same.
@@ -93,8 +93,12 @@ def batch(
         return outside
     if isinstance(env, BatchModel) and workers is None:
         if compiled is True:
-            raise NotCompilable(f"compiled=True: {steps_in_numpy(env)}")
-        _check_shared(env, streams)
+            raise NotCompilable(f"compiled=True: {why_interpreted(env)}")
+        if streams == "lanes":
+            raise SpecError(
+                f"streams='lanes': the lanes of {type(env).__name__} are stepped by one call of its functions, so they "
+                "share streams; leave out streams, or loop over copies of it by envoi.Lanes"
+            )
         lanes = ModelBatch(copy.deepcopy(env), n)
         lanes.made_by = env.made_by
         lanes.rng = copy.deepcopy(env.rng)  # reproducible for a seeded env, and different in each lane
@@ -111,17 +115,7 @@ def batch(
         for other in made[1:]:
             other.close()
         return batch(made[0], n, compiled=compiled, streams=streams)
-    lanes = _lanes_over([*made, *(env() for _ in range(n - 2))], compiled, streams or "lanes")
-    lanes.assign_lane(0)
-    return lanes
-
-
-def _check_shared(model: BatchModel, streams: StreamsOf | None) -> None:
-    if streams == "lanes":
-        raise SpecError(
-            f"streams='lanes': the lanes of {type(model).__name__} are stepped by one call of its functions, so they "
-            "share streams; leave out streams, or loop over copies of it by envoi.Lanes"
-        )
+    return _together([*made, *(env() for _ in range(n - 2))], compiled, streams or "lanes")
 
 
 def _separate(
@@ -153,27 +147,52 @@ def _one_serves_all(envs: Sequence[Env]) -> bool:
     return all(context == contexts[0] for context in contexts) and lanes_difference(envs) is None
 
 
+def _together(envs: Sequence[Any], compiled: Compiled, streams: StreamsOf) -> BatchEnv:
+    """Makes a batch of separate environments; wrappers that models share, by their arguments, go around all lanes."""
+    from ..wrapping.lifted import Lifted  # imported here, so that `import envoi` stays fast
+
+    first = envs[0]
+    if all(isinstance(one, Lifted) and not getattr(one, "one_by_one", False) for one in envs):
+        alike = len({structure(one.construction) for one in envs}) == 1
+        if alike and _are_models([one.unwrapped for one in envs]):
+            outside = first.over(_together([one.env for one in envs], compiled, streams))
+            outside.made_by = first.made_by
+            return outside
+    return _lanes_over(envs, compiled, streams)
+
+
+def _are_models(envs: Sequence[Env]) -> bool:
+    """Returns True for scalar models of one class, whose lanes may be compiled."""
+    kind = type(envs[0])
+    return issubclass(kind, Model) and kind.step is Model.step and all(type(env) is kind for env in envs)
+
+
 def lanes_of(env: Env, n: int, compiled: Compiled = False, streams: StreamsOf = "lanes") -> Lanes:
     """Makes a batch that loops over copies of an environment."""
     lanes = _lanes_over([_copied(env) for _ in range(n)], compiled, streams)
-    lanes.assign_lane(0)
     lanes.rng = copy.deepcopy(env.rng)
     return lanes
 
 
 def _lanes_over(envs: Sequence[Env], compiled: Compiled, streams: StreamsOf) -> Lanes:
     """Makes a batch of separate environments: one that compiles, or one that is interpreted."""
-    kind = type(envs[0])
-    is_model = issubclass(kind, Model) and kind.step is Model.step and all(type(env) is kind for env in envs)
-    if not is_model and compiled is True:
-        if isinstance(envs[0], BatchModel):
-            raise NotCompilable(f"compiled=True: {steps_in_numpy(envs[0])}")
-        raise NotCompilable(f"compiled=True: expected a model, got {shown(envs[0])}; only models can be compiled")
-    if not is_model or compiled is False or numba_version() is None:
-        return Lanes(envs, streams)
-    from .compiled_lanes import CompiledLanes  # imported here, so that `import envoi` stays fast
+    if not (are_models := _are_models(envs)) and compiled is True:
+        raise NotCompilable(f"compiled=True: {why_interpreted(envs[0])}")
+    if not are_models or compiled is False or numba_version() is None:
+        lanes = Lanes(envs, streams)
+    else:
+        from .compiled_lanes import CompiledLanes  # imported here, so that `import envoi` stays fast
 
-    return CompiledLanes(envs, compiled, streams)
+        lanes = CompiledLanes(envs, compiled, streams)
+    lanes.assign_lane(0)
+    return lanes
+
+
+def why_interpreted(env: object) -> str:
+    """Returns why an environment that is no scalar model is not compiled."""
+    if isinstance(env, BatchModel):
+        return f"{type(env).__name__} is a BatchModel, which steps in numpy; only scalar models (envoi.Model) compile"
+    return f"expected a model, got {shown(env)}; only models can be compiled"
 
 
 def _copied(env: Env) -> Env:

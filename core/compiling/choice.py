@@ -78,11 +78,6 @@ def check_compiled(compiled: Any, workers: int | None = None) -> None:
         raise NotCompilable("compiled=True: numba is not installed; pip install 'envoi[numba]'")
 
 
-def steps_in_numpy(model: Any) -> str:
-    """Returns why a `BatchModel` is not compiled."""
-    return f"{type(model).__name__} is a BatchModel, which steps in numpy; only scalar models (envoi.Model) compile"
-
-
 class Choice:
     """The state of that decision for one batch."""
 

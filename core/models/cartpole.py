@@ -9,31 +9,29 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batching.batch_model import BatchModel
-from ..batching.lane_contexts import derived
+from ..authoring.model import Model
 from ..context import ContextSpace, UniformFloat
-from ..lane_values import alike
 from ..spec import Array, Discrete
 
-# Numbers are arrays without axes, because numpy converts a Python number again in each operation.
-X_LIMIT = np.array(2.4)
-ANGLE_LIMIT = np.array(12 * 2 * math.pi / 360)
-ONE, TWO, FOUR_THIRDS = np.array(1.0), np.array(2.0), np.array(4.0 / 3.0)
-
-PHYSICS = ("gravity", "masscart", "masspole", "length", "force_mag", "tau")
-FEATURES = (*PHYSICS, "initial_state_lower", "initial_state_upper")
-_ONE_FOR_ALL = {(), (0,)}
-"""The strides of features that are the same in all lanes."""
+X_LIMIT, ANGLE_LIMIT = 2.4, 12 * 2 * math.pi / 360
 
 
 class CartPoleState(NamedTuple):
-    """`motion` of shape (n, 4): position (m), velocity (m/s), angle (rad), angular velocity (rad/s); `physics`."""
+    """The motion, and the physics of the episode's context."""
 
-    motion: NDArray[np.float64]
-    physics: NDArray[np.float64]
+    position: float  # m
+    speed: float  # m/s
+    angle: float  # rad from upright
+    spin: float  # rad/s
+    gravity: float
+    mass: float  # of cart and pole
+    pole: float  # mass of the pole
+    length: float  # half the pole's
+    force: float
+    tau: float  # seconds per step
 
 
-class CartPole(BatchModel):
+class CartPole(Model):
     """Barto, Sutton and Anderson's cart-pole (1983), in the Euler form of gymnasium's CartPole-v1.
 
     The features of its context are CARL's, with gymnasium's values as defaults. The observation has no bounds, because
@@ -56,39 +54,32 @@ class CartPole(BatchModel):
         ]
     )
 
-    def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int) -> CartPoleState:
-        low, width, physics = derived(_quantities, context, size)
-        return CartPoleState((low + width * rng.random((4, size))).T, physics)
+    def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> CartPoleState:
+        low = float(context["initial_state_lower"])
+        width = float(context["initial_state_upper"]) - low
+        pole = float(context["masspole"])
+        return CartPoleState(
+            low + width * rng.random(), low + width * rng.random(), low + width * rng.random(),
+            low + width * rng.random(), float(context["gravity"]), float(context["masscart"]) + pole, pole,
+            float(context["length"]), float(context["force_mag"]), float(context["tau"]),
+        )  # fmt: skip
 
     def transition(self, state: CartPoleState, action: Any, rng: np.random.Generator) -> CartPoleState:
-        before = state.motion.T
-        speed, angle, spin = before[1], before[2], before[3]
-        gravity, mass, pole, moment, length, strength, tau = state.physics.T
-        cos, sin = np.cos(angle), np.sin(angle)
-        force = strength * (TWO * np.asarray(action, np.float64) - ONE)
-        push = (force + moment * np.square(spin) * sin) / mass
-        spin_up = (gravity * sin - cos * push) / (length * (FOUR_THIRDS - pole * np.square(cos) / mass))
-        speed_up = push - moment * spin_up * cos / mass
-        motion = before + tau * np.array((speed, speed_up, spin, spin_up))
-        return CartPoleState(motion.T, state.physics)
+        position, speed, angle, spin, gravity, mass, pole, length, force, tau = state
+        cos, sin = math.cos(angle), math.sin(angle)
+        push = ((force if action == 1 else -force) + pole * length * (spin * spin) * sin) / mass
+        spin_up = (gravity * sin - cos * push) / (length * (4.0 / 3.0 - pole * (cos * cos) / mass))
+        speed_up = push - pole * length * spin_up * cos / mass
+        return CartPoleState(
+            position + tau * speed, speed + tau * speed_up, angle + tau * spin, spin + tau * spin_up, gravity, mass,
+            pole, length, force, tau,
+        )  # fmt: skip
 
     def observe(self, state: CartPoleState, rng: np.random.Generator) -> NDArray[np.float32]:
-        return state.motion.astype(np.float32)
+        return np.array([state.position, state.speed, state.angle, state.spin], np.float32)
 
-    def reward(self, state: CartPoleState, action: Any, next_state: CartPoleState) -> NDArray[np.float64]:
-        return np.zeros(next_state.motion.shape[:-1]) + ONE  # twice as fast as `np.ones`
+    def reward(self, state: CartPoleState, action: Any, next_state: CartPoleState) -> float:
+        return 1.0
 
-    def terminal(self, state: CartPoleState) -> NDArray[np.bool_]:
-        return (np.abs(state.motion[..., 0]) > X_LIMIT) | (np.abs(state.motion[..., 2]) > ANGLE_LIMIT)
-
-
-def _quantities(context: Mapping[str, Any], size: int) -> tuple[Any, Any, NDArray[np.float64]]:
-    """Returns the lowest initial motion, the width of its range, and `physics` of lanes."""
-    columns: list[Any] = [np.asarray(context[name]) for name in FEATURES]
-    equal = {column.strides for column in columns} <= _ONE_FOR_ALL
-    if equal:
-        columns = [column.item(0) for column in columns]
-    gravity, cart, pole, length, strength, tau, low, high = columns
-    physics = np.array((gravity, cart + pole, pole, pole * length, length, strength, tau))
-    width = high - low
-    return (np.array(low), np.array(width), alike(physics, size)) if equal else (low, width, physics.T)
+    def terminal(self, state: CartPoleState) -> bool:
+        return abs(state.position) > X_LIMIT or abs(state.angle) > ANGLE_LIMIT

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batching.batch_model import BatchModel
+from ..authoring.model import Model
 from ..context import ContextSpace, UniformFloat
 from ..spec import Array
 
 MAX_TORQUE = 2.0
 
-_IN_FLOAT64 = np.result_type(np.float32(0), 0.0) == np.float64
-"""gymnasium's torque is one float32, which NumPy 1 multiplies by Python's numbers in float64, NumPy 2 in float32."""
+IN_32_BITS = np.result_type(np.float32(0), 0.0) == np.float32
+"""True if numpy multiplies a float32 by a number of Python in float32, as NumPy 2 does; then so does gymnasium."""
 
 
 class PendulumState(NamedTuple):
-    """`motion` of shape (n, 2): angle from upright (rad), angular velocity (rad/s); `physics` of shape (n, 5)."""
+    """The motion, and the physics of the episode's context."""
 
-    motion: NDArray[np.float64]
-    physics: NDArray[np.float64]
+    angle: float  # rad from upright
+    speed: float  # rad/s
+    max_speed: float
+    dt: float  # seconds per step
+    fall: float  # the acceleration by gravity where the pendulum is horizontal
+    pull: float  # that by a torque of 1
 
 
-class Pendulum(BatchModel):
+class Pendulum(Model):
     """The swing-up task as gymnasium's Pendulum-v1 has it; it never terminates.
 
     The features of its context are CARL's. The angular velocity is not bounded in the observation's spec, because a
@@ -47,35 +52,38 @@ class Pendulum(BatchModel):
         ]
     )
 
-    def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int) -> PendulumState:
-        high = np.array((context["initial_angle_max"], context["initial_velocity_max"]))
-        physics = np.array([context[name] for name in ("max_speed", "dt", "g", "m", "l")])
-        return PendulumState(rng.uniform(-high, high).T, physics.T)
+    def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> PendulumState:
+        angle, speed = float(context["initial_angle_max"]), float(context["initial_velocity_max"])
+        length = float(context["l"])
+        return PendulumState(
+            rng.uniform(-angle, angle), rng.uniform(-speed, speed), float(context["max_speed"]), float(context["dt"]),
+            3 * float(context["g"]) / (2 * length), 3.0 / (float(context["m"]) * (length * length)),
+        )  # fmt: skip
 
     def transition(self, state: PendulumState, action: Any, rng: np.random.Generator) -> PendulumState:
-        angle, speed = state.motion.T
-        max_speed, dt, g, m, length = state.physics.T
-        torque = _torque(action)
-        pull = (3.0 / (m * length**2)).astype(torque.dtype) * torque
-        speed = speed + (3 * g / (2 * length) * np.sin(angle) + pull) * dt
-        speed = np.clip(speed, -max_speed, max_speed)
-        return PendulumState(np.array((angle + speed * dt, speed)).T, state.physics)
+        angle, speed, max_speed, dt, fall, pull = state
+        speed += (fall * math.sin(angle) + _times(pull, float(action[0]), False)) * dt
+        speed = min(max(speed, -max_speed), max_speed)
+        return PendulumState(angle + speed * dt, speed, max_speed, dt, fall, pull)
 
     def observe(self, state: PendulumState, rng: np.random.Generator) -> NDArray[np.float32]:
-        angle, speed = state.motion.T
-        return np.array((np.cos(angle), np.sin(angle), speed), np.float32).T
+        return np.array([math.cos(state.angle), math.sin(state.angle), state.speed], np.float32)
 
-    def reward(self, state: PendulumState, action: Any, next_state: PendulumState) -> NDArray[np.float64]:
-        angle, speed = state.motion.T
-        torque = _torque(action)
-        upright = ((angle + np.pi) % (2 * np.pi)) - np.pi
-        return -(np.square(upright) + 0.1 * np.square(speed) + 0.001 * np.square(torque))
+    def reward(self, state: PendulumState, action: Any, next_state: PendulumState) -> float:
+        upright = (state.angle + math.pi) % (2 * math.pi) - math.pi
+        return -(upright * upright + 0.1 * (state.speed * state.speed) + _times(0.001, float(action[0]), True))
 
-    def terminal(self, state: PendulumState) -> NDArray[np.bool_]:
-        return np.zeros(state.motion.shape[:-1], bool)
+    def terminal(self, state: PendulumState) -> bool:
+        return False
 
 
-def _torque(action: Any) -> Any:
-    """Returns torques of shape (n,), clipped, in the dtype in which gymnasium calculates with them."""
-    torque = np.clip(action, -MAX_TORQUE, MAX_TORQUE)[..., 0]
-    return torque.astype(np.float64) if _IN_FLOAT64 else torque
+def _times(factor: float, action: float, squared: bool) -> float:
+    """Multiplies a factor and the torque, or its square, with as many bits as gymnasium does for such an action."""
+    torque = min(max(action, -MAX_TORQUE), MAX_TORQUE)
+    if IN_32_BITS and _in_32_bits(action) == action:
+        return _in_32_bits(_in_32_bits(factor) * (_in_32_bits(torque * torque) if squared else torque))
+    return factor * (torque * torque if squared else torque)
+
+
+def _in_32_bits(number: float) -> float:
+    return float(np.float32(number))

@@ -266,15 +266,15 @@ def _masked(infos: Mapping[Any, Any], made: Any, is_multi_agent: bool, lanes: in
 
 
 def _has_own_batch(core: Any) -> bool:
-    """Returns True if a batch of a core environment is no loop over its lanes."""
-    if not isinstance(core.unwrapped, envoi.BatchModel):
+    """Returns True if a batch of a core environment is no loop over its lanes, or one that can be compiled."""
+    if not isinstance(core.unwrapped, envoi.Model):
         return False
     inside: Any = envoi.batch(core, 1)
     while not isinstance(inside, Lanes):
         if not hasattr(inside, "env"):
             return True
         inside = inside.env
-    return False
+    return hasattr(inside, "obstacle") and not inside.obstacle()
 
 
 class UnmaskedWarning(UserWarning):

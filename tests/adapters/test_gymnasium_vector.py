@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nested import numeric_specs, specs
 from scripted import TAXI, Ends, Line, Scripted, Shaped
+from small_models import Carts, Flock
 from test_gymnasium import discounts, exactly, infos, values
 
 import envoi
@@ -459,7 +460,7 @@ def test_the_seed_of_each_lane_can_be_read():
     assert env.np_random_seed == (lane_seeds(9, 3)[0], 2, lane_seeds(7, 3)[2])
     with pytest.raises(SpecError, match="seed"):
         env.reset(seed=[1])
-    form = to_gymnasium_vector(load("envoi:cartpole"), 3)  # its lanes share a generator
+    form = to_gymnasium_vector(Flock(), 3)  # its lanes share a generator
     form.reset(seed=4)
     assert form.np_random_seed == (4, 4, 4)
 
@@ -539,7 +540,7 @@ def test_every_entry_is_an_array_with_a_mask_and_an_element_a_lane(given_infos):
 
 
 def test_columns_pass_as_they_are():
-    class Timed(CartPole):
+    class Timed(Carts):
         def info(self, state):
             return {"angle": state.motion[..., 2], 4: np.arange(len(state.motion))}
 
@@ -678,7 +679,7 @@ def test_a_core_environment_a_factory_and_a_foreign_one_become_lanes():
 
     form = to_gymnasium_vector(factory, 3)
     assert [env.core for env in made] == list(form.core.envs)
-    assert to_gymnasium_vector(CartPole, 2).core.unwrapped.__class__ is CartPole
+    assert to_gymnasium_vector(Flock, 2).core.unwrapped.__class__ is Flock
     assert to_gymnasium_vector(gymnasium.make("CartPole-v1"), 2).num_envs == 2
     assert to_gymnasium_vector(lambda: envoi.batch(Plays(2), 4)).num_envs == 4
     for batched in (envoi.batch(Plays(2), 4), sync([[2]] * 4, NEXT), lambda: sync([[2]] * 4, NEXT)):

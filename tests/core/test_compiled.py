@@ -18,14 +18,16 @@ from twins import interpreted, same, step_both
 
 import envoi
 from envoi import EpisodeError, Lanes, ModelBatch, SpecError, tree
-from envoi.adapters import to_gymnasium, to_gymnasium_vector
+from envoi.adapters import load, to_gymnasium, to_gymnasium_vector
 from envoi.compiling.compilation import cache_folder
 from envoi.errors import ContextError, NotCompilable
+from envoi.models import CartPole, Catch, GridWorld, Pendulum
 
 numba = pytest.importorskip("numba")
 
 N = 5
-MODELS = {"pole": Pole, "breeze": Breeze}
+BUNDLED = {"cartpole": CartPole, "pendulum": Pendulum, "gridworld": GridWorld, "catch": Catch}
+MODELS = {"pole": Pole, "breeze": Breeze, **BUNDLED}
 every_model = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 
 
@@ -209,10 +211,12 @@ def test_actions_of_other_dtypes_and_layouts_give_the_same(make):
     one, other = pair(make)
     for batch in (one, other):
         batch.reset(seed=0)
-    action = one.sample_action()
+    action, over = one.sample_action(), None
     kinds = [np.int32, np.int8] if action.dtype.kind == "i" else [np.float64]
     for changed in [*(action.astype(kind) for kind in kinds), action.tolist(), np.repeat(action, 2, 0)[::2]]:
-        same(one.step(changed), other.step(changed))
+        step = one.step(changed, over)
+        same(step, other.step(changed, over))
+        over = step.terminated
 
 
 def test_a_step_before_a_reset_or_after_an_end_is_refused():
@@ -283,7 +287,7 @@ def test_auto_changes_to_the_kernel_within_an_episode(around):
         over = step_both(one, other, over, in_kernel=number > 5)
 
 
-@pytest.mark.parametrize("make", [Pole])
+@pytest.mark.parametrize("make", [Pole, *BUNDLED.values()])
 def test_a_compiled_model_alone_is_the_model(make):
     env = envoi.compiled(make())
     assert trace(env, 60, 3) == trace(make(), 60, 3)
@@ -303,6 +307,16 @@ def test_a_compiled_model_continues_from_a_state_that_is_set():
     assert exact(env.step(1)) == exact(model.step(1))
     env.rewarder = lambda state, action, next_state: next_state.position
     assert env.step(1).reward == env.state.position
+
+
+def test_compiled_models_have_names():
+    env, plain = (to_gymnasium(load(f"envoi:cartpole{end}")) for end in ("?compiled=true", ""))
+    for one in (env, plain):
+        one.reset(seed=1)
+    for action in (0, 1, np.int64(1), np.int32(0)):
+        assert exact(env.step(action)) == exact(plain.step(action))
+    with pytest.raises(SpecError, match="action"):
+        env.step(5)
 
 
 def test_other_environments_are_not_compiled():
@@ -408,7 +422,7 @@ def test_a_reset_of_all_lanes_is_compiled_too(make):
     assert bits(one) == bits(other)
 
 
-@pytest.mark.parametrize("make", [Pole])
+@pytest.mark.parametrize("make", [Pole, *BUNDLED.values()])
 def test_a_single_lane_through_a_form_is_the_same(make):
     model = envoi.TimeLimit(make(), 9)
     form, plain = to_gymnasium(envoi.compiled(model)), to_gymnasium(model)

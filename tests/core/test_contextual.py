@@ -10,7 +10,7 @@ from absent import optional
 from hypothesis import given
 from hypothesis import strategies as st
 from pettingzoo.utils.wrappers import BaseParallelWrapper
-from small_models import Steps
+from small_models import Carts, Steps
 from traces import exact
 
 import envoi
@@ -526,13 +526,13 @@ def test_lanes_see_and_have_what_they_were_given():
 
 
 def test_a_batch_that_knows_nothing_of_lanes_contexts_is_given_columns():
-    class Plain(envoi.batch(Pendulum(), 2).__class__):
+    class Plain(envoi.ModelBatch):
         put_context = envoi.BatchEnv.put_context
 
-    env = Contextual(Plain(Pendulum(), 2), MASSES)
-    assert env.reset(seed=0).observation[:, 6].tolist() == [2.0, 1.0]
+    env = Contextual(Plain(Carts(), 2), [{"gravity": value} for value in (3.0, 2.0, 1.0)])
+    assert env.reset(seed=0).observation[:, 4].tolist() == [3.0, 2.0]
     env.reset(mask=np.array([True, False]))
-    assert list(env.env.context["m"]) == [0.5, 1.0]
+    assert list(env.env.context["gravity"]) == [1.0, 2.0]
 
 
 def test_a_context_inside_a_context_is_that_of_the_outer_one():
@@ -542,7 +542,7 @@ def test_a_context_inside_a_context_is_that_of_the_outer_one():
     lanes.reset(seed=0)
     assert env.unwrapped.context["m"] == 2.0
     assert [context["m"] for context in lanes.env.context] == [2.0, 1.0, 0.5]
-    assert lanes.env.env.context["m"].tolist() == [2.0, 1.0, 0.5]
+    assert list(lanes.env.env.context["m"]) == [2.0, 1.0, 0.5]
 
 
 def test_normal_distributions_keep_to_what_the_environment_allows():
@@ -583,8 +583,9 @@ def numbered(n, env=Plain, **options):
 
 
 @given(st.integers(1, 7), st.integers(1, 5), st.integers(0, 40), st.booleans())
-def test_lanes_of_a_factory_begin_their_round_one_after_the_other_also_with_a_seed(n, lanes, first, seeded):
-    batch = envoi.batch(numbered(n), lanes)
+def test_lanes_in_a_loop_begin_their_round_one_after_the_other_also_with_a_seed(n, lanes, first, seeded):
+    batch = envoi.Lanes([numbered(n)() for _ in range(lanes)])
+    batch.assign_lane(0)
     assert lane_ids(batch) == [lane % n for lane in range(lanes)]
     batch.assign_lane(first)
     for episode in range(n + 1):
@@ -956,7 +957,7 @@ class Remembering(envoi.Selector):
 MASS = {name: {"mass": value} for name, value in zip("abcd", (0.1, 0.2, 0.4, 0.8), strict=True)}
 POLES = {name: {"masspole": context["mass"]} for name, context in MASS.items()}
 LANED = {
-    "native": lambda **options: Contextual(envoi.Validated(CartPole()), POLES, **options),
+    "native": lambda **options: Contextual(envoi.Validated(Carts()), POLES, **options),
     "attributes": lambda **options: Contextual(weighed(), MASS, bind=Attributes(), **options),
     "a function": lambda **options: Contextual(weighed(), MASS, bind=weigh, **options),
     "a factory": lambda **options: Contextual(weighed(), MASS, bind=Factory(weighed), **options),

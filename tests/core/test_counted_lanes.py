@@ -9,14 +9,14 @@ from compiled_models import Breeze, Pole
 from depth import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import Flock, Sums
+from small_models import Carts, Flock, Sums
 from traces import exact
 from twins import outcome, same, step_both
 
 import envoi
 from envoi import Discrete, EpisodeError, TimeLimit, tree
 from envoi.adapters import to_gymnasium_vector
-from envoi.models import CartPole
+from envoi.models import Pendulum
 from envoi.wrapping.change import Change
 
 N, LIMIT = 4, 5
@@ -82,12 +82,9 @@ def by_itself(make):
     return around(make, False, Counted)
 
 
-COMPILED = {"pole": Pole, "breeze": Breeze}
+COMPILED = {"pole": Pole, "breeze": Breeze, "pendulum": Pendulum}
 PAIRS = [
-    *(
-        (name, make, by_itself, interpreted)
-        for name, make in {"cartpole": CartPole, "flock": Flock, "toll": Toll}.items()
-    ),
+    *((name, make, by_itself, interpreted) for name, make in {"carts": Carts, "flock": Flock, "toll": Toll}.items()),
     *((f"compiled {name}", make, interpreted, around) for name, make in COMPILED.items()),
     *((f"wrapped and compiled {name}", make, interpreted, inside) for name, make in COMPILED.items()),
 ]
@@ -173,7 +170,7 @@ every_batch = pytest.mark.parametrize("make_batch", [interpreted, around])
 
 
 def test_ended_lanes_step_on_from_another_state():
-    batch = interpreted(CartPole)
+    batch = interpreted(Carts)
     batch.max_episode_steps = 100
     batch.reset(seed=0)
     first = batch.state

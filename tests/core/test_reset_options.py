@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import Walk
+from small_models import Carts, Walk
 from traces import exact
 
 import envoi
@@ -92,19 +92,20 @@ def test_options_that_resemble_nothing_are_the_authors(name):
 
 
 def test_options_of_a_reset_of_some_lanes_are_those_of_these_lanes_alone():
-    batch = envoi.batch(CartPole(), 4)
+    batch = envoi.batch(Carts(), 4)
     batch.reset(seed=1)
-    gravity = batch.state.physics[:, 0].copy()
+    gravity = batch.state.gravity.copy()
     mask = np.array([True, False, True, False])
     batch.reset(mask=mask, options={"gravity": 3.0})
-    np.testing.assert_array_equal(batch.state.physics[:, 0], np.where(mask, 3.0, gravity))
+    np.testing.assert_array_equal(batch.state.gravity, np.where(mask, 3.0, gravity))
     batch.reset(mask=mask)
-    np.testing.assert_array_equal(batch.state.physics[:, 0], gravity)
+    np.testing.assert_array_equal(batch.state.gravity, gravity)
 
 
 MODELS = {
-    "batch model": CartPole,
-    "model batch": lambda: envoi.batch(CartPole(), 3),
+    "model": CartPole,
+    "batch model": Carts,
+    "model batch": lambda: envoi.batch(Carts(), 3),
     "wrapped": lambda: TimeLimit(CartPole(), 9),
 }
 
@@ -139,9 +140,9 @@ def test_a_context_among_the_options_reaches_models_of_one_and_of_several_agents
     few = exact(game.state)
     game.reset(options={"sticks": 3})
     assert exact(game.state) == few
-    lanes = envoi.batch(CartPole(), 2)
+    lanes = envoi.batch(Carts(), 2)
     lanes.reset(seed=0, options={"context": {"gravity": [1.0, 2.0]}})
-    assert lanes.state.physics[:, 0].tolist() == [1.0, 2.0]
+    assert lanes.state.gravity.tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("make", [*MODELS.values(), Walk, Nim, lambda: envoi.batch(Walk(), 2)])
@@ -219,7 +220,7 @@ def test_infos_have_the_noisy_values_if_an_option_overrides_another_one():
 
 
 BATCHES = {
-    "one call": lambda: Contextual(envoi.batch(CartPole(), 3), SET),
+    "one call": lambda: Contextual(envoi.batch(Carts(), 3), SET),
     "loop inside": lambda: Contextual(envoi.batching.loop.lanes_of(CartPole(), 3), SET),
     "loop of contextuals": lambda: envoi.batching.loop.lanes_of(Contextual(CartPole(), SET), 3),
     "limited": lambda: TimeLimit(Contextual(envoi.batch(CartPole(), 3), SET), 50),
@@ -247,7 +248,7 @@ def test_only_the_lanes_that_were_changed_say_so_until_they_begin_again(make):
 
 
 def test_each_reader_gets_values_of_its_own():
-    for env in (Contextual(CartPole(), SET), Contextual(envoi.batch(CartPole(), 2), SET)):
+    for env in (Contextual(CartPole(), SET), Contextual(envoi.batch(Carts(), 2), SET)):
         begun = env.reset(seed=0, options={"gravity": 1.0}).info
         one = begun if env.batch_size is None else begun[1]
         one["context"]["gravity"] = one["context"]["more"] = 7
@@ -269,7 +270,7 @@ def test_options_reach_every_agents_info_and_end_with_the_episode():
 
 @given(st.lists(st.sampled_from(["nothing", "feature", "context", "id", "lane"]), min_size=1, max_size=8))
 def test_an_id_is_always_that_of_the_values_in_force(wishes):
-    env = Contextual(envoi.batch(CartPole(), 2), SET, hide_context=True)
+    env = Contextual(envoi.batch(Carts(), 2), SET, hide_context=True)
     env.reset(seed=0)
     for wish in wishes:
         options = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import WALKS, Flock, Walk
+from small_models import WALKS, Carts, Flock, Walk
 from traces import exact, trace
 
 import envoi
@@ -24,7 +24,7 @@ from envoi import (
     Sum,
     TimeLimit,
 )
-from envoi.models import MODELS, CartPole, Catch, Pendulum, make
+from envoi.models import MODELS, Catch, make
 
 
 class Fixed(Rewarder):
@@ -243,7 +243,7 @@ def test_a_models_own_reward_relabels_what_the_model_recorded(name, seed):
     assert np.array_equal(env.rewarder.relabel(transitions), rewards)
 
 
-@pytest.mark.parametrize("model", [Flock, Catch, CartPole, Pendulum])
+@pytest.mark.parametrize("model", [Flock, Carts])
 def test_relabelling_works_on_batches(model):
     env = envoi.batch(model(), 5)
     env.reset(seed=0)

@@ -16,7 +16,6 @@ from twins import same, step_both
 import envoi
 from envoi import NotCompilable, SpecError
 from envoi.adapters import from_env, to_gymnasium_vector
-from envoi.models import CartPole
 from envoi.seeding import Streams
 
 N = 5
@@ -137,7 +136,7 @@ def test_wrappers_and_specs_of_forms_keep_them():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: shared(CartPole, streams="lanes"), SpecError, "streams='lanes': the lanes of CartPole"),
+        (lambda: shared(Sums, streams="lanes"), SpecError, "streams='lanes': the lanes of Sums"),
         (lambda: shared(streams="all"), SpecError, "streams: expected 'lanes', 'batch' or None, got 'all'"),
         (lambda: shared(compiled="auto", workers=2), SpecError, "streams='batch': lanes in several processes"),
         (
@@ -151,7 +150,7 @@ def test_wrappers_and_specs_of_forms_keep_them():
 def test_lanes_that_cannot_share_streams_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
-    assert shared(CartPole, 2).batch_size == 2  # a `BatchModel` shares them as it is
+    assert shared(Sums, 2).batch_size == 2  # a `BatchModel` shares them as it is
 
 
 @settings(max_examples=3, deadline=None)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_models import Walk
+from small_models import Sums, Walk
 
 import envoi
 from envoi import EpisodeError, Terminated
@@ -10,7 +10,7 @@ from envoi.models import Catch, Nim, Pendulum, RockPaperScissors
 
 
 def fast(state, action, next_state):
-    return np.abs(next_state.motion[..., 1]) > 1.5
+    return abs(getattr(next_state, "speed", next_state)) > 1.5
 
 
 def late(state, action, next_state):
@@ -28,22 +28,22 @@ def test_an_episode_ends_where_the_termination_says_so():
             env.step(env.sample_action())
 
 
-@pytest.mark.parametrize("lanes", [envoi.batch, lambda env, n: envoi.Lanes([env] + [Pendulum() for _ in range(n - 1)])])
-def test_lanes_end_each_by_itself_also_where_others_pause(lanes):
-    env = Terminated(lanes(Pendulum(), 5), fast)
+@pytest.mark.parametrize(("model", "action"), [(Sums, np.ones(5)), (Pendulum, np.full((5, 1), 2.0, np.float32))])
+def test_lanes_end_each_by_itself_also_where_others_pause(model, action):
+    env = Terminated(envoi.batch(model(), 5), fast)
     env.reset(seed=1)
     over, seen = np.zeros(5, bool), 0
     for turn in range(60):
         restart = over & (turn % 3 == 0)
         hold = ~restart & (over | (np.arange(5) % 2 == turn % 2))
-        step = env.step(np.full((5, 1), 2.0, np.float32), restart, hold)
-        ended = ~(restart | hold) & (np.abs(np.asarray(env.observation)[:, 2]) > 1.5)
+        step = env.step(action, restart, hold)
+        ended = ~(restart | hold) & (np.abs(np.asarray(env.observation).reshape(5, -1)[:, -1]) > 1.5)
         assert step.terminated.tolist() == ended.tolist()
         assert step.discount.tolist() == (~ended).astype(float).tolist()
         over, seen = (over & ~restart) | ended, seen + ended.sum()
         if over.any():
             with pytest.raises(EpisodeError, match=rf"in lanes \[{int(np.flatnonzero(over)[0])}"):
-                env.step(np.zeros((5, 1), np.float32))
+                env.step(action)
     assert seen > 5
 
 

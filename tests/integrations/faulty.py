@@ -52,16 +52,25 @@ class Failing(gymnasium.Env):
         return seen, reward, self.time >= 10, False, {}
 
 
-class FailingBatch(envoi.models.Catch):
-    """A model whose reward is NaN in the third of its lanes, in the fourth step."""
+class FailingBatch(envoi.BatchModel):
+    """Nine steps an episode; the reward is NaN in the third of its lanes, in the fourth step."""
 
-    reward_spec = envoi.Array((), np.float64)
+    observation_spec, action_spec = envoi.Discrete(10), envoi.Discrete(3)
+
+    def initial(self, rng, context, size):
+        return np.zeros(size, np.int64)
+
+    def transition(self, state, action, rng):
+        return state + 1
+
+    def observe(self, state, rng):
+        return state
 
     def reward(self, state, action, next_state):
-        reward = super().reward(state, action, next_state)
-        if len(reward) > 2:
-            reward[2] = np.nan if next_state.row[2] == 4 else 0.0
-        return reward
+        return np.where((next_state == 4) & (np.arange(len(state)) == 2), np.nan, 0.0)
+
+    def terminal(self, state):
+        return state == 9
 
 
 class FailingGame(envoi.models.RockPaperScissors):

@@ -203,12 +203,12 @@ from envoi.integrations.cli.commands.play import play_by_keys
 from envoi.models import Catch
 actions, starts = [], []
 class Seen(Catch):
-    def initial(self, rng, context, size):
-        state = super().initial(rng, context, size)
-        starts.append(state.ball.item())
+    def initial(self, rng, context):
+        state = super().initial(rng, context)
+        starts.append(state.ball)
         return state
     def transition(self, state, action, rng):
-        actions.extend(action.tolist())
+        actions.append(int(action))
         return super().transition(state, action, rng)
 def post(key, *kinds):
     for kind in kinds:

@@ -129,7 +129,7 @@ def _time_limit(env: Any) -> int | None:
 def _lanes(env: envoi.Env | envoi.MultiEnv) -> str:
     """Returns how a batch of the env steps its lanes, and why."""
     from envoi.batching.compiled_lanes import CompiledLanes
-    from envoi.compiling.choice import steps_in_numpy
+    from envoi.batching.loop import why_interpreted
     from envoi.compiling.compilation import numba_version
 
     if isinstance(env, envoi.MultiEnv):
@@ -141,7 +141,7 @@ def _lanes(env: envoi.Env | envoi.MultiEnv) -> str:
     while isinstance(batch, Wrapper):
         batch = batch.env
     if isinstance(batch, envoi.ModelBatch):
-        return f"in numpy: {steps_in_numpy(batch.model)}"
+        return f"in numpy: {why_interpreted(batch.model)}"
     if isinstance(batch, CompiledLanes):
         reason = batch.obstacle()
         return "compiled, once that is worth the time" if not reason else f"interpreted: {reason}"
