@@ -100,18 +100,19 @@ def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) ->
     undone: list[str] = []
     title = ""
     for stage in stages:
-        own = titled(stage.title, stage.lines)
+        may_be_undone = bool(stage.undo) and stage is not stages[-1]
+        own = titled(stage.title, f"{stage.save}\n{stage.lines}" if may_be_undone and stage.save else stage.lines)
         own = [*need(stage.reads), *(own[1:] if stage.title == title else own)]
         lines += _indented(own, len(undone))
         written.update(stage.writes)
         title = stage.title
-        if stage.undo:
+        if may_be_undone:
             lines += _indented(["try:"], len(undone))
             undone.append(stage.undo)
             title = ""
     for depth, undo in reversed([*enumerate(undone)]):
         failed = ["except BaseException as error:", *_indented([*undo.splitlines(), "raise"], 1)]
-        lines += _indented([*(["    pass"] if lines[-1].endswith("try:") else []), *failed], depth)
+        lines += _indented(failed, depth)
     lasting = [f"{place} = {name}" for name, place in program.kept.items() if program_writes(stages, name)]
     lasting += [line for stage in stages for line in stage.commit.splitlines()]
     ends = [

@@ -45,6 +45,7 @@ class Stage:
         guarded: True if it refuses by itself to step where no episode is running, and checks masks of lanes.
         commit: Lines that make its effects last, once the whole step has succeeded.
         undo: Lines that take its effects back, if a later stage fails; `error` is the exception.
+        save: Lines before all others that hold what `undo` needs. Both are left out where no stage comes later.
     """
 
     title: str
@@ -55,6 +56,7 @@ class Stage:
     guarded: bool = False
     commit: str = ""
     undo: str = ""
+    save: str = ""
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -109,6 +109,17 @@ class LiftedEnv(Changing[Env], Wrapper):
         self._cut, _ = count = cast("Any", running.count)
         return count
 
+    def held_count(self) -> tuple[Any, ...]:
+        """Returns a copy of the count, for `put_count_back`."""
+        count = self._memory and self._memory.count
+        return self._memory, self._cut, count and (count[0].copy(), count[1].copy())
+
+    def put_count_back(self, held: tuple[Any, ...]) -> None:
+        """Returns to a count, because a later layer has failed."""
+        self._memory, self._cut, copies = held
+        for own, copied in zip(self._memory.count, copies, strict=True) if copies else ():
+            own[:] = copied
+
     def _end_count(self) -> None:
         """Keeps later steps from changing the memory in place, because a snapshot or a copy is about to hold it."""
         if isinstance(self._memory, ElapsedSteps):
@@ -297,7 +308,8 @@ else:
             every = {name: value for one in (*inward, base, *outward) for name, value in one.names.items()}
             every[f"counted{k}"] = counted_step(every["batch"])
             writes = (*VALUES, "over", "restart", "hold", "idle", memory, f"cut{k}")
-            whole = Stage(f"{title}, and {base.title}", text, writes, "act", every, True, base.commit, base.undo)
+            undo, save = f"{base.undo}\nlayer{k}.put_count_back(_held{k})", f"_held{k} = layer{k}.held_count()"
+            whole = Stage(f"{title}, and {base.title}", text, writes, "act", every, True, base.commit, undo, save)
             stages = (*inside.stages[:place], whole, *inside.stages[place + 1 :])
             kept = {**inside.kept, **kept}
             return replace(inside, stages=stages, kept=kept, holders={**inside.holders, **layer})

@@ -6,6 +6,7 @@ import pickle
 import weakref
 from contextlib import suppress
 from functools import partial, reduce
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -371,14 +372,53 @@ class SumsBreak(Breakable, Sums):
         return state > 3
 
 
-@examples(200)
+class SlopeState(NamedTuple):
+    height: float
+    slope: float
+
+
+class Slope(envoi.Model):
+    """Climbs by its action and by its context."""
+
+    observation_spec = envoi.Array((1,), "float64")
+    action_spec = envoi.Discrete(2)
+    context_space = envoi.ContextSpace([envoi.UniformFloat("slope", 0, 1, default=0.5)])
+
+    def initial(self, rng, context):
+        return SlopeState(0.0, context["slope"])
+
+    def transition(self, state, action, rng):
+        return SlopeState(state.height + state.slope + action, state.slope)
+
+    def observe(self, state, rng):
+        return np.array([state.height])
+
+    def reward(self, state, action, next_state):
+        return next_state.height
+
+    def terminal(self, state):
+        return state.height > 4.0
+
+
+SLOPES = [{"slope": 0.25}, {"slope": 0.5}, {"slope": 1.0}]
+BATCHES = {
+    "numpy": lambda: envoi.batch(SumsBreak(), 3),
+    "loop": lambda: envoi.batch(Slope(), 3, compiled=False),
+    "kernel": lambda: envoi.batch(Slope(), 3, compiled=True),
+    "loop with contexts": lambda: Contextual(envoi.batch(Slope(), 3, compiled=False), SLOPES),
+    "kernel with contexts": lambda: Contextual(envoi.batch(Slope(), 3, compiled=True), SLOPES),
+}
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@examples(100)
 @given(
     names=st.lists(st.sampled_from(["all", "memory", "all with a memory", "limit"]), min_size=1, max_size=3),
     lanes=st.lists(st.tuples(*[st.sampled_from(["acts", "begins", "pauses"])] * 3), min_size=8, max_size=8),
     failing=st.lists(st.tuples(st.sampled_from([None, *LANES_FUNCTIONS]), INDEX), min_size=8, max_size=8),
 )
-def test_a_failing_layer_leaves_all_lanes(names, lanes, failing):
-    env, twin = chain_of_lanes(names), chain_of_lanes(names)
+def test_a_failing_layer_leaves_all_lanes(batch, names, lanes, failing):
+    env, twin = chain_of_lanes(batch, names), chain_of_lanes(batch, names)
     env.reset(seed=3)
     twin.reset(seed=3)
     over = np.zeros(3, bool)
@@ -394,13 +434,14 @@ def test_a_failing_layer_leaves_all_lanes(names, lanes, failing):
             over = step.terminated | step.truncated | over & hold
         broken.broken = None
         assert [exact(one.observation) for one in layers(env)] == [exact(one.observation) for one in layers(twin)]
-        step, other = (one.step(np.ones(3, np.int64), np.ones(3, bool) & ~hold, hold) for one in (env, twin))
+        restart = over & ~hold
+        step, other = (one.step(np.zeros(3, np.int64), restart, hold) for one in (env, twin))
         assert exact(tuple(step)) == exact(tuple(other))
-        over = over & hold
+        over = step.terminated | step.truncated | over & hold
 
 
-def chain_of_lanes(names):
-    env = envoi.batch(SumsBreak(), 3)
+def chain_of_lanes(batch, names):
+    env = BATCHES[batch]()
     for name in names:
         env = LANES_WRAPPERS[name](env)
     return env
@@ -419,7 +460,7 @@ class Counting(Simple):
 
     def change(self, specs):
         functions = {
-            "observation": lambda observation, memory: observation + memory,
+            "observation": lambda observation, memory: observation + memory.reshape(-1, *[1] * (observation.ndim - 1)),
             "reward": lambda reward, memory: reward + memory,
             "truncated": lambda flags, memory: flags | (memory > 4),
             "remember": lambda memory, action, observation, reward: memory + 1,
