@@ -11,6 +11,7 @@ choices, in every framework.
 """
 
 from .curriculum import Curriculum, Custom
+from .handed import Handed
 from .learning_progress import LearningProgress
 from .level_replay import PrioritizedLevelReplay, critic_score
 from .self_paced import SelfPaced
@@ -20,6 +21,7 @@ __all__ = [
     "Annealed",
     "Curriculum",
     "Custom",
+    "Handed",
     "LearningProgress",
     "PrioritizedLevelReplay",
     "SelfPaced",

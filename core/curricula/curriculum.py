@@ -77,6 +77,7 @@ class Curriculum(Selector):
         self._space: ContextSpace | None = None  # the features that the environment declares
         self._cdf: NDArray[np.float64] | None = None
         super().__init__()
+        self.restart()
 
     # Contexts.
 
@@ -109,7 +110,12 @@ class Curriculum(Selector):
 
     # Episodes.
 
+    def _check_begun(self) -> None:
+        if not self._begun:
+            raise ContextError(f"{type(self).__name__}: there are no contexts yet; call begin(contexts) first")
+
     def tell(self, episodes: Iterable[Mapping[str, Any]]) -> None:
+        self._check_begun()
         for episode in [self.read(row) for row in episodes]:
             place = self._place_of(episode.context_id)
             if place >= 0:
@@ -181,7 +187,8 @@ class Curriculum(Selector):
         return normalised(self.weigh())
 
     def choose(self, rng: np.random.Generator) -> Any:
-        return self.contexts_keys[int(self._take(1)[0])] if self.contexts else None
+        self._check_begun()
+        return self.contexts_keys[int(self._take(1)[0])]
 
     def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
         if self._makes_contexts or not self.contexts:
@@ -203,7 +210,7 @@ class Curriculum(Selector):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns all that decides coming choices; it can be pickled, and shares nothing with the curriculum."""
-        return {"kind": type(self).__name__, **copy.deepcopy({name: vars(self)[name] for name in self._names()})}
+        return {"kind": type(self).__name__, **copy.deepcopy({name: getattr(self, name) for name in self._names()})}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues from the result of `state_dict`, also before the environment has called `begin`.
@@ -255,6 +262,7 @@ class Sampling(Curriculum):
         return None
 
     def choose(self, rng: np.random.Generator) -> Any:
+        self._check_begun()
         return self.n_calls
 
     def _next(self, rng: np.random.Generator) -> tuple[Any, Context]:

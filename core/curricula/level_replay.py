@@ -245,6 +245,7 @@ class PrioritizedLevelReplay(Curriculum):
         return np.array([self._place[self.select(rng)[0]] for _ in range(n)], np.intp)
 
     def _next(self, rng: np.random.Generator) -> tuple[Any, Context]:
+        self._check_begun()
         position = self.position
         number = float(self._numbers(position["n_calls"], 1)[0])
         idle, children, new = position["idle"] + 1, position["children"], position["new"]

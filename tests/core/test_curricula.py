@@ -481,6 +481,17 @@ def test_episodes_that_a_curriculum_cannot_use(curriculum, bad, message):
     assert curriculum.statistics["episodes"].sum() == 0
 
 
+def test_nothing_is_chosen_before_the_contexts_are_known(make):
+    curriculum = make(begin=False)
+    for call in (lambda: ask(curriculum), lambda: curriculum.tell([row("a")])):
+        with pytest.raises(envoi.ContextError, match=r"call begin\(contexts\) first"):
+            call()
+    fresh = make(begin=False)
+    fresh.load_state_dict(curriculum.state_dict())
+    make.begin(fresh)
+    assert run(fresh) == run(make())
+
+
 def test_mutations_stay_within_the_space():
     curriculum = PrioritizedLevelReplay(
         space=[UniformFloat("x", 0, 1)], buffer=1, mutate=lambda context, rng: {**context, "x": 2.0}, replay=1

@@ -253,6 +253,13 @@ def test_copies_share_the_curriculum():
     assert [key for _, key, *_ in diary.ends] == ["short", "long"]
 
 
+def test_a_batch_shares_a_curriculum_given_by_its_class():
+    given = {"context_selector": PrioritizedLevelReplay, "context_selector_kwargs": {"seed": 3}}
+    env = envoi.Contextual(Corridor(), LENGTHS, **given)
+    assert env.context_selector.seed == 3
+    assert envoi.batch(env, 2).context_selector is env.context_selector
+
+
 def test_a_seed_does_not_restart_a_curriculum():
     diary = Diary()
     env = contextual(Corridor(), diary)

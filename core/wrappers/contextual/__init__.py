@@ -653,6 +653,10 @@ class Contextual(Lifted):
     def _running(self, running: Running) -> None:
         self._reports.running = running
 
+    def exchange_contexts(self, coming: Any) -> Any:
+        """See `envoi.curricula.Handed.exchange`, of the selector."""
+        return cast("Any", self.context_selector).exchange(coming)
+
     def chosen_in(self, lanes: Sequence[int]) -> list[Chosen]:
         """Returns the ids and contexts in force in some lanes."""
         now = self._in_force
@@ -711,7 +715,8 @@ class Contextual(Lifted):
 
     def over(self, env: Any) -> Any:
         args, kwargs = self._arguments
-        kwargs = {name: value for name, value in kwargs.items() if name != "n_envs"}
+        made = ("n_envs", "context_selector_kwargs")
+        kwargs = {name: value for name, value in kwargs.items() if name not in made}
         return Contextual(env, *args, **{**kwargs, "context_selector": copy.deepcopy(self.context_selector)})
 
 
