@@ -100,7 +100,8 @@ def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) ->
     undone: list[str] = []
     title = ""
     for stage in stages:
-        may_be_undone = bool(stage.undo) and stage is not stages[-1]
+        later = stages[stages.index(stage) + 1 :]
+        may_be_undone = bool(stage.undo) and not all(one.guarded and not one.undo for one in later)
         own = titled(stage.title, f"{stage.save}\n{stage.lines}" if may_be_undone and stage.save else stage.lines)
         own = [*need(stage.reads), *(own[1:] if stage.title == title else own)]
         lines += _indented(own, len(undone))

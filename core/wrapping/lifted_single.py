@@ -220,8 +220,10 @@ class LiftedEnv(Changing[Env], Wrapper):
         title = f"{library_name(self._kind, 'a wrapper')}: changes {', '.join(changed) or 'specs'}"
         names: dict[str, Any] = {f"{name}{k}": getattr(change, name) for name in changed}
 
-        def stage(lines: str, *writes: str, undo: str = "", commit: str = "", **others: Any) -> Stage:
-            return Stage(title, lines, writes, "always", {**names, **others}, commit=commit, undo=undo)
+        def stage(
+            lines: str, *writes: str, undo: str = "", commit: str = "", safe: bool = False, **others: Any
+        ) -> Stage:
+            return Stage(title, lines, writes, "always", {**names, **others}, safe, commit, undo)
 
         inside = program_of(self.env)
         inward: list[Stage] = []
@@ -251,10 +253,11 @@ class LiftedEnv(Changing[Env], Wrapper):
                     begun,
                     undo=f"if {begun} is not None:\n    {begun}.__exit__(type(error), error, None)",
                     commit=f"if {begun} is not None:\n    {begun}.__exit__(None, None, None)",
+                    safe=True,
                     **layer,
                 )
             )
-            outward.append(stage(f"if {begun} is not None:\n    {begun}.stepped()"))
+            outward.append(stage(f"if {begun} is not None:\n    {begun}.stepped()", safe=True))
         lines: list[str] = []
         if change.remember is not None:
             own = f"own_action{k}" if self._step_limit is None else "None"
@@ -315,7 +318,8 @@ else:
             return replace(inside, stages=stages, kept=kept, holders={**inside.holders, **layer})
         if change.info is not None:
             tell = f"info = layer{k}.infos_with(info, {given[2:] or None}, hold)"
-            outward.append(stage(tell, "info", **layer))
+            # What `Contextual` has to say cannot fail.
+            outward.append(stage(tell, "info", safe=self._sees_beginnings, **layer))
         if change.watch is not None:
             seen = f"seen{k} = reward, terminated, truncated, info, restart, hold"
             watch: dict[str, Any] = {f"watch{k}": change.watch}
@@ -325,7 +329,7 @@ else:
 
     def infos_with(self, info: Infos, memory: Any, hold: Any) -> Infos:
         """Returns the infos of lanes after a step, with the entries of the change."""
-        return info.adding(cast("Any", self._tell)(memory), None if hold is None else ~hold)
+        return info.adding(cast("Any", self._tell)(memory), None if hold is None else ~np.asarray(hold))
 
     def check_cut(self, idle: Any) -> None:
         """Refuses a step in which lanes act that this wrapper has truncated."""
