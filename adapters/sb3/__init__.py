@@ -54,11 +54,13 @@ from envoi import BatchEnv
 from ..conversion import exported, imported
 from ..gymnasium_vector import batch_of
 from ..shared.arrival import Copy
+from .curriculum import CurriculumVecEnv
 from .form import ToSB3
 from .source import FromDummyVecEnv, FromSB3, loops_only
 from .specs import NAME, losses
 
 __all__ = ["FORM", "IMPORTER", "FromDummyVecEnv", "FromSB3", "ToSB3", "from_sb3", "losses", "recognises", "to_sb3"]
+__all__ += ["CurriculumVecEnv"]
 
 # The form and the importer of a batch.
 FORM, IMPORTER = ToSB3, FromSB3

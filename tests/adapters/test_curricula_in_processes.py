@@ -10,7 +10,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 import envoi
 from envoi import adapters
-from envoi.adapters.sb3.curriculum import CurriculumVecEnv
+from envoi.adapters.sb3 import CurriculumVecEnv
 from envoi.curricula import Handed, PrioritizedLevelReplay
 
 CONTEXTS = {f"{length:.1f}": {"length": length} for length in (0.3, 0.5, 0.7, 0.9)}
