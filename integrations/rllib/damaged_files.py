@@ -12,7 +12,7 @@ from pathlib import Path
 import envoi
 
 MAKE_ROOM = "make room, then continue from the last checkpoint by --resume"
-ADVICE = "restore it from a copy, or start a new run in another folder"
+ADVICE = "restore it from a copy, or continue from the checkpoint before it by `envoi train --resume`"
 
 
 @contextmanager

@@ -143,15 +143,7 @@ def load_policy(
     _check_id(policy_id, run.checkpoint)
     if env_steps is None:
         env_steps = 0 if best is None else states[best].env_steps
-    try:
-        return _load(run.checkpoint, settings.policies, policy_id, explore=explore, env_steps=env_steps)
-    except envoi.EnvoiError as error:
-        before = None if best is None else states[best].before
-        if before is None or run.damage(before) is not None:
-            raise
-        raise envoi.EnvoiError(
-            f"{error}, or continue from the checkpoint before it by `envoi train --resume --out {run.path}`"
-        ) from error
+    return _load(run.checkpoint, settings.policies, policy_id, explore=explore, env_steps=env_steps)
 
 
 def _check_id(policy_id: str | None, checkpoint: Path) -> None:

@@ -13,7 +13,6 @@ import envoi
 
 from ..errors import describe
 from .algorithms import check_actions
-from .damaged_files import ADVICE
 from .job_process import Interruption, one_thread, redirected
 from .multi_agent.grouping import Grouping, group_spaces
 from .run_folder import Observer, RunFolder, TrialState, best_trial
@@ -219,7 +218,7 @@ def _step_back(folder: RunFolder, states: dict[int, TrialState]) -> list[str]:
             continue
         before = state.before
         if before is None or folder.damage(before) is not None:
-            raise envoi.EnvoiError(f"{found}, and there is no undamaged checkpoint before it; {ADVICE}")
+            raise envoi.EnvoiError(f"{found}, and no checkpoint before it is intact; start a new run in another folder")
         states[index] = before
         notes.append(f"{found}; continuing from the checkpoint before it, at {before.env_steps:,} env steps")
     return notes

@@ -10,8 +10,7 @@ from envoi.adapters.registry import home
 
 from .base import Driver
 from .core import core_driver
-from .dm_env import DmEnvDriver
-from .gymnasium import AECDriver, GymnasiumDriver, ParallelDriver
+from .foreign import AECDriver, DmEnvDriver, GymnasiumDriver, ParallelDriver
 
 _DRIVERS: dict[str, type[Driver]] = {
     "gymnasium": GymnasiumDriver,
