@@ -11,7 +11,7 @@ from envoi.adapters.rllib import bind_worker
 
 from .env_options import EnvOptions
 from .faults.driver_watch import DriverWatch
-from .faults.guard import BatchGuard, GuardedVectorEnv, Runner, guards_of
+from .faults.guard import EnvGuard, GuardedVectorEnv, Runner, guards_of
 from .faults.results import check_losses, name_unwritable
 from .multi_agent import league
 from .registration import env_of_config
@@ -37,7 +37,7 @@ class EnvoiCallbacks(RLlibCallback):
             self._runner = Runner(env_runner)
         if isinstance(env, AsyncVectorEnv) and (known := env_of_config(env_runner.config)) is not None:
             # The guards of the lanes are in other processes, without Ray; this one reports what they raise.
-            guard = BatchGuard(known.name, known.options, None, known.failure, env.num_envs)
+            guard = EnvGuard(known.name, known.options, None, known.failure, num_envs=env.num_envs)
             env_runner.env = GuardedVectorEnv(env_runner.env, guard)
         for guard, lane in guards_of(env_runner.env):
             guard.runner, guard.lane = self._runner, lane

@@ -46,15 +46,15 @@ class RegisteredEnv:
 
     def __call__(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
         """Makes the env, in RLlib's form and guarded, for one lane or, if RLlib asks for `num_envs`, for many."""
-        from .faults.guard import BatchGuard, EnvGuard, GuardedEnv, GuardedVectorEnv, note_start
+        from .faults.guard import EnvGuard, GuardedEnv, GuardedVectorEnv, note_start
 
         note_start()
         own = self.with_config(env_context)
         maker = EnvGuard(own.name, own.options, None, own.failure, env_context)
         made = maker.make(lambda: own.make(env_context))
-        if isinstance(made, VectorEnv):
-            return GuardedVectorEnv(made, BatchGuard(own.name, own.options, made, own.failure, made.num_envs))
-        return GuardedEnv(made, EnvGuard(own.name, own.options, made, own.failure, env_context))
+        lanes = made.num_envs if isinstance(made, VectorEnv) else None
+        guard = EnvGuard(own.name, own.options, made, own.failure, env_context, lanes)
+        return GuardedEnv(made, guard) if lanes is None else GuardedVectorEnv(made, guard)
 
     def make(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
         """Makes the env in RLlib's form, without anything that watches it."""

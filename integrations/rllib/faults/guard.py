@@ -119,10 +119,16 @@ def note_start() -> None:
 
 
 class EnvGuard:
-    """Watches the calls of one env, of one agent or of several."""
+    """Watches the calls of one env, of one agent or of several, or of a batch, whose episodes it counts by lane."""
 
     def __init__(
-        self, name: str, options: EnvOptions, form: Any = None, file: Path | None = None, env_context: Any = None
+        self,
+        name: str,
+        options: EnvOptions,
+        form: Any = None,
+        file: Path | None = None,
+        env_context: Any = None,
+        num_envs: int | None = None,
     ) -> None:
         self.calls = 0  # twice the number of calls that have ended; one more while a call is under way
         self.limit = options.step_timeout  # the seconds that a call may take
@@ -139,6 +145,8 @@ class EnvGuard:
             self._validated = ValidatedMulti(core) if isinstance(core, envoi.MultiEnv) else Validated(core)
         self._random = np.random.default_rng(0)
         self._pause = 0  # results until the next one that is checked at random
+        self._num_envs, self._fewest_ended = num_envs, 0  # of a batch, as these arrays
+        self._over, (self._began, self._ended) = np.zeros(num_envs or 0, bool), np.zeros((2, num_envs or 0), int)
 
     def make(self, function: Callable[[], Any], /) -> Any:
         """Returns the result of a function that makes the env; an error of it is reported."""
@@ -149,6 +157,7 @@ class EnvGuard:
     def reset(self, function: Callable[..., Any], /, **arguments: Any) -> Any:
         """Resets the env by a function."""
         self.steps = 0
+        self._over[:], self._began[:] = False, 0
         self._watch()
         result = self._call(function, **arguments)
         self.episodes += 1
@@ -162,6 +171,11 @@ class EnvGuard:
         result = self._call(function, action)
         if self._form is not None:
             self._check(result[0], result[1], self._is_edge(result))
+        if self._num_envs is not None:
+            if self._over.any():
+                self._began[self._over] = self.steps
+                self._ended[self._over] += 1
+            self._over = np.logical_or(result[2], result[3])
         return result
 
     def _watch(self) -> None:
@@ -183,21 +197,21 @@ class EnvGuard:
 
     def _is_edge(self, result: Any) -> bool:
         """Returns True if one of the first episodes began or ended in a step."""
-        if self.episodes > FIRST_EPISODES:
+        if (self.episodes if self._num_envs is None else self._fewest_ended + 1) > FIRST_EPISODES:
             return False
         terminated, truncated = result[2], result[3]
+        if self._num_envs is not None:
+            self._fewest_ended = int(self._ended.min())
+            return self.steps == 1 or bool(self._over.any() or terminated.any() or truncated.any())
         if isinstance(terminated, dict):
             terminated, truncated = terminated["__all__"], truncated["__all__"]
         return self.steps == 1 or bool(terminated) or bool(truncated)
-
-    def _restarted(self) -> Mapping[str, Any] | None:
-        """Returns for a batch which lanes began an episode in the latest step."""
 
     def _check(self, observation: Any, reward: Any, is_edge: bool) -> None:
         """Checks the latest result for NaN and, where a first episode begins or ends or at random, by its specs."""
         try:
             if has_nan(observation) or not is_finite(reward):
-                raise_not_a_number(self._form.last, is_batch=isinstance(self, BatchGuard))
+                raise_not_a_number(self._form.last, is_batch=self._num_envs is not None)
             if self._validated is None:
                 return
             self._pause -= 1
@@ -209,17 +223,24 @@ class EnvGuard:
             self._fail(error)
 
     def _check_specs(self) -> None:
-        self._validated.check(self._form.last, step=self.steps, episode=self.episodes, **(self._restarted() or {}))
+        began = {} if self._num_envs is None or not self.steps else {"restart": self._over}
+        self._validated.check(self._form.last, step=self.steps, episode=self.episodes, **began)
 
     # Failures.
 
     def where(self, lane: int | None = None) -> str:
         """Returns env, worker, lane, step and episode, in words."""
-        of_runner = f", lane {self.lane}" if self.lane is not None else ""
+        env, of_runner = f"env {self._name!r}, {self.runner}", f", lane {self.lane}" if self.lane is not None else ""
+        if self._num_envs is not None and lane is None:
+            lanes = f"one of its {self._num_envs} lanes" if self._num_envs > 1 else "lane 0"
+            return f"{env}, {lanes}, step {self.steps:,} since the reset of all"
+        if self._num_envs is not None:
+            step, episode = self.steps - self._began[lane], self.episodes + self._ended[lane]
+            return f"{env}, lane {lane}, step {step:,} of episode {episode:,}"
         at = "while it was made" if self._is_making else f"reset {self.episodes + 1:,}"
         if self.steps:
             at = f"step {self.steps:,} of episode {self.episodes:,}"
-        return f"env {self._name!r}, {self.runner}{of_runner}, {at}"
+        return f"{env}{of_runner}, {at}"
 
     def _fail(self, error: BaseException) -> NoReturn:
         """Reports an error of the env and raises it."""
@@ -276,47 +297,6 @@ class EnvGuard:
         if sys.__stderr__ is not None:
             faulthandler.dump_traceback(sys.__stderr__, all_threads=True)
         os._exit(1)
-
-
-class BatchGuard(EnvGuard):
-    """Watches the calls of a batch of lanes. The steps of each lane's episode are counted for messages."""
-
-    def __init__(self, name: str, options: EnvOptions, form: Any = None, file: Path | None = None, num_envs: int = 1):
-        super().__init__(name, options, form, file)
-        self._num_envs = num_envs
-        self._over = np.zeros(num_envs, bool)
-        self._fewest_ended = 0
-        self._began = np.zeros(num_envs, int)
-        self._ended = np.zeros(num_envs, int)
-
-    def reset(self, function: Callable[..., Any], /, **arguments: Any) -> Any:
-        self._over = np.zeros(self._num_envs, bool)
-        self._began[:] = 0
-        return super().reset(function, **arguments)
-
-    def step(self, function: Callable[[Any], Any], action: Any, /) -> Any:
-        result = super().step(function, action)
-        if self._over.any():
-            self._began[self._over] = self.steps
-            self._ended[self._over] += 1
-        self._over = np.logical_or(result[2], result[3])
-        return result
-
-    def _is_edge(self, result: Any) -> bool:
-        if self._fewest_ended >= FIRST_EPISODES:
-            return False
-        self._fewest_ended = int(self._ended.min())
-        return self.steps == 1 or bool(self._over.any() or result[2].any() or result[3].any())
-
-    def _restarted(self) -> Mapping[str, Any] | None:
-        return {"restart": self._over} if self.steps else None
-
-    def where(self, lane: int | None = None) -> str:
-        if lane is None:
-            lanes = f"one of its {self._num_envs} lanes" if self._num_envs > 1 else "lane 0"
-            return f"env {self._name!r}, {self.runner}, {lanes}, step {self.steps:,} since the reset of all"
-        step, episode = self.steps - self._began[lane], self.episodes + self._ended[lane]
-        return f"env {self._name!r}, {self.runner}, lane {lane}, step {step:,} of episode {episode:,}"
 
 
 def lane_of_process() -> int | None:
