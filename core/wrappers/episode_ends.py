@@ -23,7 +23,8 @@ from ..wrapping.arguments import acting, at_least, check_waiting, with_zero
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
 from ..wrapping.lifted_multi import LiftedMultiEnv
-from ..wrapping.lifted_single import LiftedEnv, zeroed
+from ..wrapping.lifted_single import LiftedEnv
+from ..wrapping.stages import zeroed
 
 
 class TimeLimit(Lifted):

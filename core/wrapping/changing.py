@@ -23,11 +23,11 @@ class Changing(Around[Inside]):
 
     # All that follows from the change: copies and pickles leave it out, for functions cannot be pickled.
     _planned: tuple[str, ...] = (
-        *("_change", "_shared", "_inner_step", "_written_step", "_record_inside", "_step_limit"),
+        *("planned_change", "_shared", "_inner_step", "_written_step", "_record_inside", "planned_limit"),
         *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell", "_watch"),
     )
 
-    _step_limit: int | None = None
+    planned_limit: int | None = None
 
     def __init__(self, env: Inside) -> None:
         super().__init__(env)
@@ -60,7 +60,7 @@ class Changing(Around[Inside]):
             raise SpecError(
                 f"change: expected an envoi.Change, got {shown(change)}; return one from the method `change`"
             )
-        self._step_limit = change.limit
+        self.planned_limit = change.limit
         return over_lanes(change.counting(specs.lanes), specs)
 
     @property

@@ -64,7 +64,7 @@ class Around(Process, Generic[Inside]):
     context_space: Any = Inner()
     takes_options: Any = Inner()
 
-    _depth: int = 1  # the number of wrappers, with this one
+    wrapper_depth: int = 1  # the number of wrappers, with this one
     _env_inside: Any  # the same as `env`, for members that only some kinds of environments have
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -88,7 +88,7 @@ class Around(Process, Generic[Inside]):
                 f"env: expected at most {most} wrappers around each other, got {layers}; combine some, or call "
                 "sys.setrecursionlimit first"
             )
-        self.env, self._depth = env, layers
+        self.env, self.wrapper_depth = env, layers
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
         spec = self.env.spec_under(contexts)

@@ -1,0 +1,305 @@
+"""The stages that the change of a wrapper contributes to a step, of one lane and of many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from textwrap import indent
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from .. import tree
+from ..errors import SpecError
+from ..lane_values import put, take
+from ..protocol.fast_steps import LANES_VALUES, counted_step, program_of
+from ..spec import Spec, SpecTree
+from ..spec.base import shown
+from ..steps.program import VALUES, Program, Stage, library_name
+from .change import ElapsedSteps
+
+if TYPE_CHECKING:
+    from .lifted_single import LiftedEnv
+
+
+def change_program(layer: LiftedEnv) -> Program:
+    """Returns the program of a wrapper: the stages of the environment inside, and those of its change."""
+    return _Stages(layer).program()
+
+
+class _Stages:
+    """Writes the stages of one wrapper; its registers and objects are numbered by its depth."""
+
+    def __init__(self, layer: LiftedEnv) -> None:
+        self.layer, self.change, self.depth = layer, layer.planned_change, layer.wrapper_depth
+        self.inside = program_of(layer.env)
+        self.has_lanes = layer.batch_size is not None
+        self.memory = f"memory{self.depth}"
+        self.given = "" if self.change.begin is None else f", {self.memory}"
+        kinds = ("action", "observation", "reward", "truncated", "info")
+        changed = [name for name in kinds if getattr(self.change, name) is not None]
+        self.title = f"{library_name(layer.construction[0], 'a wrapper')}: changes {', '.join(changed) or 'specs'}"
+        self.names: dict[str, Any] = {f"{name}{self.depth}": getattr(self.change, name) for name in changed}
+        self.names[f"layer{self.depth}"] = layer
+        self.none = {"none#": np.zeros(layer.batch_size or 0, bool)}
+
+    def stage(self, lines: str, *writes: str, names: dict[str, Any] | None = None, **others: Any) -> Stage:
+        """Returns a stage; `#` in its text is the depth."""
+        k = str(self.depth)
+        options: dict[str, Any] = {"when": "always", **others}
+        options = {name: one.replace("#", k) if isinstance(one, str) else one for name, one in options.items()}
+        lines = lines.replace("#", k)
+        used = {name: value for name, value in self.names.items() if name in f"{lines} {options}"}
+        used |= {name.replace("#", k): value for name, value in (names or {}).items()}
+        return Stage(self.title, lines, tuple(name.replace("#", k) for name in writes), names=used, **options)
+
+    def program(self) -> Program:
+        inward = [*self.checks(), *self.actions(), *self.beginnings()]
+        outward = [*self.stepped(), *self.memories(), *self.observations(), *self.rewards()]
+        limits = [*self.truncations()]
+        place = self.place_to_count() if self.has_lanes else None
+        inside = self.inside
+        if place is not None:
+            inside = self.counted(place, [*inward, *outward, *limits])
+            inward, outward, limits = [], [], []
+        elif self.has_lanes:
+            outward, limits = [*outward, *limits], [*self.infos(), *self.watches(), *self.reports()]
+        else:
+            outward, limits = [*outward, *limits], [*self.reports(), *self.infos(), *self.watches()]
+        kept: dict[str, str] = {}
+        if self.change.begin is not None:
+            kept[self.memory] = f"layer{self.depth}._memory"
+        if self.has_lanes and self.change.truncated is not None:
+            kept[f"cut{self.depth}"] = f"layer{self.depth}._cut"
+        local = (f"{name}{self.depth}" for name in ("own_action", "begun", "ends", "seen"))
+        holders = {f"layer{self.depth}": self.layer} if kept else {}
+        return inside.around(inward, [*outward, *limits], kept, local, holders)
+
+    # On the way in.
+
+    def checks(self) -> Iterator[Stage]:
+        """Refuses steps of lanes that this wrapper has ended."""
+        own_step = self.layer.has_own_step  # which may end episodes, or go on after their end
+        if self.has_lanes and (self.change.truncated is not None or own_step):
+            yield self.stage("if layer#._cut is not none#:\n    layer#.check_cut(idle)", names=self.none)
+        elif not self.has_lanes and own_step:
+            yield self.stage("if outer#.halt:\n    outer#.refuse()", names={"outer#": self.layer.step_record})
+
+    def actions(self) -> Iterator[Stage]:
+        change = self.change
+        remembers = change.remember is not None and not self.is_limit
+        if self.has_lanes and (change.action is not None or (remembers and not change.shared)):
+            # Lanes that do not act may hold anything.
+            names = {"action_spec#": self.layer.action_spec, "zeroed": zeroed}
+            yield self.stage(
+                "action = action if idle is None else zeroed(action, idle, action_spec#)", "action", names=names
+            )
+        if remembers:
+            yield self.stage("own_action# = action", "own_action#", when="act")
+        if change.action is not None:
+            yield self.stage("action = action#(action)", "action", when="act")
+
+    @property
+    def is_limit(self) -> bool:
+        return self.layer.planned_limit is not None
+
+    def beginnings(self) -> Iterator[Stage]:
+        """Prepares lanes that begin an episode, as with their contexts."""
+        if self.has_lanes and self.layer.sees_beginnings:
+            yield self.stage(
+                "begun# = None if restart is None else layer#.beginning(restart)",
+                "begun#",
+                guarded=True,
+                undo="if begun# is not None:\n    begun#.__exit__(type(error), error, None)",
+                commit="if begun# is not None:\n    begun#.__exit__(None, None, None)",
+            )
+
+    # On the way out.
+
+    def stepped(self) -> Iterator[Stage]:
+        if self.has_lanes and self.layer.sees_beginnings:
+            yield self.stage("if begun# is not None:\n    begun#.stepped()", guarded=True)
+
+    def memories(self) -> Iterator[Stage]:
+        change, memory = self.change, self.memory
+        if change.begin is None:
+            return
+        named = {f"{name}#": getattr(change, name) for name in ("remember", "begin", "note") if getattr(change, name)}
+        lines: list[str] = []
+        if self.is_limit and not self.has_lanes:
+            lines.append(f"{memory} = {memory} + 1")
+        elif change.remember is not None:
+            own = "None" if self.is_limit else "own_action#"
+            lines.append(f"{memory} = remember#({memory}, {own}, observation, reward)")
+        if self.has_lanes:
+            lines += ["if restart is not None:", f"    {memory} = merged({memory}, begin#(observation), restart)"]
+        if change.note is not None:
+            lines.append(f"{memory} = note#({memory}, info)")
+        if self.has_lanes:
+            lines += ["if hold is not None:", f"    {memory} = merged({memory}, layer#._memory, hold)"]
+            named["merged"] = merged
+        if lines:
+            yield self.stage("\n".join(lines), memory, names=named)
+
+    def observations(self) -> Iterator[Stage]:
+        see: Any = self.change.observation
+        written: tuple[str, dict[str, Any]] | None = None if self.has_lanes else getattr(see, "step_lines", None)
+        if written is not None:
+            lines, names = written
+            own = {f"_#_{name}": value for name, value in names.items()}
+            yield self.stage(lines.replace("$", "_#_"), "observation", names=own)
+        elif see is not None:
+            yield self.stage(f"observation = observation#(observation{self.given})", "observation")
+
+    def rewards(self) -> Iterator[Stage]:
+        if self.change.reward is None:
+            return
+        pay = f"reward = reward#(reward{self.given})"
+        if not self.has_lanes:
+            yield self.stage(pay, "reward", when="act")
+            return
+        names = {"reward_spec#": self.layer.reward_spec, "zeroed": zeroed}
+        idle = "if idle is not None:\n    reward = zeroed(reward, idle, reward_spec#, 0)"
+        yield self.stage(f"{pay}\n{idle}", "reward", names=names)
+
+    def truncations(self) -> Iterator[Stage]:
+        if self.change.truncated is None:
+            return
+        if self.has_lanes:
+            end = f"""\
+terminated, truncated = cut_off(truncated#, terminated, truncated, {self.memory}, idle, none#)
+over = None
+cut# = none# if truncated is None else truncated.copy()
+if hold is not None:
+    cut# = where(hold, layer#._cut, cut#)"""
+            names = {"cut_off": cut_off, "where": np.where, **self.none}
+            yield self.stage(end, "terminated", "truncated", "over", "cut#", names=names)
+        elif self.is_limit:
+            limit = {"limit#": self.layer.planned_limit}
+            yield self.stage(f"truncated = truncated or {self.memory} >= limit#", "truncated", when="act", names=limit)
+        else:
+            cut = f"truncated = True if truncated#(truncated, {self.memory}) else False"
+            yield self.stage(cut, "truncated", when="act")
+
+    def reports(self) -> Iterator[Stage]:
+        """Informs wrappers inside of episodes that this one ends."""
+        if self.change.truncated is None or not getattr(self.layer.env, "reports_ends", False):
+            return
+        names = {"inside#": self.layer.env}
+        if self.has_lanes:
+            report = "if ends# is not None:\n    inside#.ended_outside(ends#)"
+            yield self.stage("ends# = truncated", "ends#", commit=report, names=names)
+        else:
+            yield self.stage("", when="act", commit="if truncated:\n    inside#.ended_outside()", names=names)
+
+    def infos(self) -> Iterator[Stage]:
+        if self.change.info is None:
+            return
+        if self.has_lanes:
+            # What a wrapper says of contexts cannot fail.
+            tell = f"info = layer#.infos_with(info, {self.given[2:] or None}, hold)"
+            yield self.stage(tell, "info", guarded=self.layer.sees_beginnings)
+        else:
+            yield self.stage(f"info = {{**info, **info#({self.given[2:]})}}", "info")
+
+    def watches(self) -> Iterator[Stage]:
+        if self.change.watch is not None:
+            masks = ", restart, hold" if self.has_lanes else ""
+            seen = f"seen# = reward, terminated, truncated, info{masks}"
+            yield self.stage(seen, "seen#", commit="watch#(*seen#)", names={"watch#": self.change.watch})
+
+    # A limit that a kernel counts.
+
+    def place_to_count(self) -> int | None:
+        """Returns the place of the stage of a batch that can count the steps up to the limit of this wrapper."""
+        change, stages = self.change, self.inside.stages
+        base = [i for i, one in enumerate(stages) if one.writes == (*VALUES, "over")]
+        only_limit = (change.action, change.observation, change.reward, change.info) == (None,) * 4
+        if not self.is_limit or not only_limit or self.layer.sees_beginnings or not base:
+            return None
+        ends = [one for one in stages if "truncated" in one.writes]
+        return base[0] if len(ends) == 1 and counted_step(stages[base[0]].names["batch"]) is not None else None
+
+    def counted(self, place: int, limit: list[Stage]) -> Program:
+        """Returns the program inside with a limit of steps that the batch counts wherever it can."""
+        inside = self.inside
+        base = inside.stages[place]
+        checks = [one for one in limit if not one.writes]
+        after = [one for one in limit if one.writes]
+        lines = [inside.opening.lines if inside.opening else "", *(one.lines for one in (*checks, base, *after))]
+        text = f"""\
+_count = {self.memory} and {self.memory}.count
+if _count is None or _count[0] is not layer#._cut:
+    _count = layer#.counting({self.memory})
+_values = None if _count is None else counted#(action, restart, hold, _count)
+if _values is not None:
+    {LANES_VALUES} = _values
+    {self.memory}, cut# = layer#._memory, layer#._cut
+else:
+""" + indent("\n".join(lines), "    ")
+        names = {name: value for one in (*limit, base) for name, value in one.names.items()}
+        names["counted#"] = counted_step(names["batch"])
+        writes = (*VALUES, "over", "restart", "hold", "idle", self.memory, "cut#")
+        undo, save = f"{base.undo}\nlayer#.put_count_back(_held#)", "_held# = layer#.held_count()"
+        whole = self.stage(
+            text, *writes, names=names, when="act", guarded=True, commit=base.commit, undo=undo, save=save
+        )
+        whole = replace(whole, title=f"{self.title}, and {base.title}")
+        return replace(
+            inside,
+            stages=(*inside.stages[:place], whole, *inside.stages[place + 1 :]),
+            kept={
+                **inside.kept,
+                self.memory: f"layer{self.depth}._memory",
+                f"cut{self.depth}": f"layer{self.depth}._cut",
+            },
+            holders={**inside.holders, f"layer{self.depth}": self.layer},
+        )
+
+
+def merged(memory: Any, other: Any, lanes: Any) -> Any:
+    """Returns a memory of all lanes, with another one at some of them."""
+    if memory is other or memory is None:
+        return memory
+    index = lanes.nonzero()[0]
+    if isinstance(memory, ElapsedSteps):
+        return memory.merged(other, index)
+    return put(memory, index, take(other, index))
+
+
+def cut_off(function: Any, terminated: Any, truncated: Any, memory: Any, idle: Any, none: Any) -> tuple[Any, Any]:
+    """Returns the flags of lanes, with those that a wrapper truncates; None for none.
+
+    Args:
+        function: The function of the change, `(flags, memory) -> flags`.
+        terminated: The lanes that have terminated, or None.
+        truncated: The lanes that are truncated inside, or None.
+        memory: The memory.
+        idle: The lanes that do not act, or None.
+        none: A mask of no lane.
+    """
+    flags = none if terminated is None else truncated
+    cut = function(flags, memory)
+    if cut is flags:
+        return terminated, truncated
+    truncated = cut if idle is None else np.greater(cut, idle)
+    if terminated is not None:
+        return terminated, truncated
+    return (none.copy(), truncated) if np.count_nonzero(truncated) else (None, None)
+
+
+def zeroed(values: Any, lanes: Any, spec: SpecTree, zero: Any = None) -> Any:
+    """Returns values of all lanes, with zeros at some of them."""
+
+    def some(leaf: Spec, all_lanes: Any) -> Any:
+        nothing = leaf.zeros() if zero is None else zero
+        if isinstance(all_lanes, tuple):  # of values that no array holds
+            values = cast("tuple[Any, ...]", all_lanes)
+            return tuple(nothing if idle else own for idle, own in zip(lanes.tolist(), values, strict=True))
+        result = np.array(all_lanes)
+        if result.shape[:1] != lanes.shape:
+            raise SpecError(f"expected a value for each of {len(lanes)} lanes, got {shown(all_lanes)}")
+        result[lanes] = nothing
+        return result
+
+    return tree.map_leaves(some, spec, values)
