@@ -1,4 +1,4 @@
-"""The sources of random models: scalar ones of Python's numbers, and batch models of numpy's arrays.
+"""The sources of random scalar models, of Python's numbers.
 
 Every value stays small (`fold`, `%`), so that episodes last; all else is as random as Python's grammar allows.
 """
@@ -72,12 +72,9 @@ class Expressions:
             lambda: f"{pick(['min', 'max'])}({number()}, {number()})",
             lambda: f"({number()} if {truth()} else {number()})",
             lambda: f"math.{pick(['sin', 'cos', 'tan', 'atan', 'tanh'])}({number()})",
-            lambda: (
-                f"float(np.{pick(['sin', 'cos', 'tan', 'tanh', 'arctan', 'cbrt', 'floor', 'rint', 'sign'])}"
-                f"({number()}))"
-            ),
+            lambda: f"float(np.{pick(['floor', 'rint', 'sign'])}({number()}))",
             lambda: f"math.{pick(['exp', 'expm1', 'sinh'])}(math.sin({number()}))",
-            lambda: f"float(np.{pick(['exp', 'log1p', 'sqrt', 'exp2'])}(abs(fold({number()})) * 0.5))",
+            lambda: f"float(np.sqrt(abs(fold({number()})) * 0.5))",
             lambda: f"math.{pick(['sqrt', 'log1p'])}(abs({number()}))",
             lambda: f"math.atan2({number()}, {number()})",
             lambda: f"math.copysign({number()}, {number()})",
@@ -239,77 +236,5 @@ def scalar_model(random):
             "\n    def truncated(self, state):",
             f"        return bool({quiet.any('bool', 2)}) and {quiet.any('bool', 1)}",
             discount if random.random() < 0.5 else "",
-        ]
-    )
-
-
-def batch_model(random):
-    """Returns the source of a module with a `BatchModel` `Made`."""
-    dtypes = random.sample(["float64", "float32", "int64", "uint8", "int16", "bool"], random.randint(2, 5))
-    names = [f"s{k}" for k in range(len(dtypes))]
-    pick = random.choice
-
-    def arrays(prefix):
-        return [f"{prefix}.{name}" for name in names]
-
-    def number(known, depth):
-        """Returns an expression of an array of shape (n,)."""
-        if depth == 0:
-            return pick(known)
-        one, other = number(known, depth - 1), number(known, pick([0, depth - 1]))
-        return pick([
-            f"({one} {pick('+*')} {other})", f"({one} * 1.0 - {other})", f"({one} / (2.0 + np.abs({other} * 1.0)))",
-            f"np.where({one} > {other}, {one}, {other})", f"np.{pick(['minimum', 'maximum'])}({one} * 1.0, {other})",
-            f"np.clip({one}, -3, 4)" if "s" not in one else f"np.clip({one} * 1.0, -3, 4.5)",
-            f"np.{pick(['sin', 'cos', 'tanh', 'exp2', 'arctan', 'cbrt'])}(np.clip({one} * 1.0, -9, 9))",
-            f"(({one}) * 1.0).astype(np.float32)", f"np.floor({one} * 0.5)", f"({one} * 0.5) ** 2",
-            f"np.sqrt(np.abs({one} * 1.0))", f"({one} * 1.0) % 2.5", f"({one} * 1.0) // 0.7",
-            f"self.table[(np.abs(np.clip({one}, -90, 90) * 1.0)).astype(np.int64) % 4]", f"({one} >= {other})",
-            f"np.stack([{one} * 1.0, {other} * 1.0], axis=1)[:, {pick('01')}]", f"({one} * self.gain)",
-            f"np.abs({one} * 3)", f"(-({one} * 1.0))", f"np.logical_and({one} > 0, {other} < 1)",
-            f"(np.stack([{one}, {other}], axis=1) > 0).sum(axis=1)", f"np.stack([{one}, {other}], 1).max(axis=1)",
-            f"np.array([{one}, {other}]).min(axis=0)",
-        ])  # fmt: skip
-
-    def kept(text, dtype):
-        """Returns an expression of small numbers of a dtype."""
-        folded = f"np.clip({text} * 1.0, -50.0, 50.0)"
-        return {
-            "bool": f"({folded} > 0.25)", "uint8": f"np.abs({folded}).astype(np.uint8)",
-        }.get(dtype, f"np.where({folded} == {folded}, {folded}, 0.0).astype(np.{dtype})")  # fmt: skip
-
-    noisy = random.random() < 0.5
-    known = [*arrays("state"), "action", *(["noise"] if noisy else [])]
-    noise = pick(["random(len(action))", "standard_normal(len(action))", "uniform(-1, 2, len(action))"])
-    lines = [f"        noise = rng.{noise}"] if noisy else []
-    moved = ", ".join(kept(number(known, 3), dtype) for dtype in dtypes)
-    seen = ", ".join(f"{number(arrays('state'), 3)} * 1.0" for _ in range(3))
-    first = {
-        "float64": "rng.uniform(-2.0, 2.0, size)", "float32": "rng.uniform(-2.0, 2.0, size).astype(np.float32)",
-        "int64": "rng.integers(0, 9, size)", "uint8": "rng.integers(0, 9, size).astype(np.uint8)",
-        "int16": "np.zeros(size, np.int16)", "bool": "rng.random(size) < 0.5",
-    }  # fmt: skip
-    both = [*arrays("state"), *arrays("next_state"), "action"]
-    return "\n".join(
-        [
-            HEAD.format(rate="0.25"),
-            "\nclass State(NamedTuple):",
-            *(f"    {name}: object" for name in names),
-            "\n\nclass Made(envoi.BatchModel):",
-            "    observation_spec = envoi.Array((3,), 'float64')",
-            "    action_spec = envoi.Discrete(3, start=-1)",
-            "    gain, table = 0.75, np.array([0.5, 1.5, -2.0, 0.25])",
-            "\n    def initial(self, rng, context, size):",
-            f"        return State({', '.join(first[dtype] for dtype in dtypes)})",
-            "\n    def transition(self, state, action, rng):",
-            *lines,
-            f"        return State({moved})",
-            "\n    def observe(self, state, rng):",
-            f"        return np.stack([{seen}], axis=1).astype(np.float64)",
-            "\n    def reward(self, state, action, next_state):",
-            f"        return {number(both, 3)} * 1.0",
-            "\n    def terminal(self, state):",
-            f"        return np.sin({number(arrays('state'), 2)} * 1.0) > 0.9",
-            "",
         ]
     )

@@ -63,7 +63,6 @@ def play(make, steps, seed, n=3):
     except NotCompilable as error:
         return f"refused: {error}"
     rng, pair, held = np.random.default_rng(seed), (one, other), None
-    scalar = isinstance(one, envoi.Lanes)
     over = np.zeros(n, bool)
     firsts = [batch.reset(seed=seed) for batch in pair]
     assert exact(positive(firsts[0].observation)) == exact(positive(firsts[1].observation))
@@ -80,16 +79,16 @@ def play(make, steps, seed, n=3):
             for batch, snapshot in zip(pair, held[0][::-1], strict=True):
                 batch.restore(snapshot)
             over = held[1]
-        elif event == 3 and scalar and number > 0.8 * steps:  # interpreted from here on
+        elif event == 3 and number > 0.8 * steps:  # interpreted from here on
             for batch in pair:
                 batch.rewarder = seven
             kept = one.snapshot()
             for batch in pair:
                 batch.restore(kept)
-        elif event == 4 and scalar:
+        elif event == 4:
             for batch in pair:
                 batch.context = {"wind": list(np.linspace(0.2, 1.9, n))}
-        elif event == 5 and scalar:
+        elif event == 5:
             for batch in pair:
                 for lane, env in enumerate(batch.envs):
                     env.gain = 0.5 + lane + number
@@ -102,7 +101,7 @@ def play(make, steps, seed, n=3):
         if isinstance(b, Exception):
             assert BEYOND_64_BITS in str(b) or isinstance(b, ZeroDivisionError), repr(b)
             return f"compiled raises {type(b).__name__}: {b}"
-        assert not found or not scalar or one.envs[0].given_rewarder is not None
+        assert not found or one.envs[0].given_rewarder is not None
         for name in VALUES:
             assert exact(positive(getattr(a, name))) == exact(positive(getattr(b, name))), (number, name)
         over = a.terminated | a.truncated
@@ -112,11 +111,10 @@ def play(make, steps, seed, n=3):
 
 @pytest.mark.deep
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("source", [generated_models.scalar_model, generated_models.batch_model])
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False), seed=st.integers(0, 2**31))
-def test_a_random_model_has_the_same_bits_compiled(source, random, seed, tmp_path_factory):
-    text = source(random)
+def test_a_random_model_has_the_same_bits_compiled(random, seed, tmp_path_factory):
+    text = generated_models.scalar_model(random)
     module = module_of(text, tmp_path_factory.mktemp("made"), seed)
     try:
         play(module.Made, 120, seed)
