@@ -88,10 +88,10 @@ class CompiledLanes(Lanes):
         return self._runner is not None
 
     def obstacle(self) -> str:
-        """Returns why the lanes cannot be compiled; empty if they are or can be. numba itself is not asked."""
+        """Returns why the lanes cannot be compiled; empty if they are or can be. It compiles to find out."""
         if self.choice.is_open:
             try:
-                self._make_plan()
+                self._sized_plan().compile()
             except NotCompilable as error:
                 return str(error)
             return ""

@@ -8,8 +8,10 @@ A batch steps n lanes by n calls of a scalar `Model`. Here they become one kerne
 
 A `BatchModel` steps in numpy, and is not compiled.
 
-    rewriting                 the model's functions, after small changes such as `self.x` to a field
-    operators                 Python's operators for kernels, with Python's values or an error
+    functions                 the model's functions, and all that their code depends on
+    python_semantics          the visitor of numba's statements: what `self.x`, `x + 1`, `math.sin` are in a kernel
+    exact_numbers             Python's operators for kernels, with Python's values or an error
+    kernel_math               the functions of `math` and numpy likewise
     scalar                    the kernel's text: one loop, for these functions may branch, and take random numbers
     layout                    states of n lanes as rows of their scalars, contexts as records
     random_streams            lanes have their own generators, whose states the kernel advances
@@ -17,8 +19,9 @@ A `BatchModel` steps in numpy, and is not compiled.
     runner                    a kernel with its rows; checks actions before any lane acts
     choice                    when a batch compiles; compares a kernel with the interpreted functions before use
 
-**The same bits.** Fast math is off. Of the functions of `math` and numpy only those are compiled that give equal bits,
-and `**` calls C's `pow`. Random numbers come from the same generators in the same order.
+**The same bits.** Numbers are int64, float64 and bool. Fast math is off. Of the functions of `math` and numpy only those
+are compiled that give equal bits, with Python's errors, and `**` calls C's `pow`. Random numbers come from the same
+generators in the same order.
 
 Only modules of functions that numba compiles into kernels import it, when something is compiled.
 """

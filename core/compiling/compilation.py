@@ -45,9 +45,9 @@ def numba_version() -> str | None:
 
 
 MARK = "envoi: "
-"""The beginning of a reason in an error of `operators`, which numba puts between lines of its own."""
+"""The beginning of a reason of our own in an error of numba, which puts it between lines of its own."""
 
-_SKIPPED = ("Failed in", "- Resolution failure", "There are", "Overload", "During", "The above", "Use of", "Type of")
+_SKIPPED = ("Failed in", "- Resolution failure", "There are", "Overload", "During", "The above", "Type of")
 
 
 def reason_of(error: Exception) -> str:
@@ -59,6 +59,8 @@ def reason_of(error: Exception) -> str:
     reason = f"{first.rstrip(':')} {call}".strip() if first.startswith("No implementation") else first
     marked = next((line.partition(MARK)[2] for line in lines if MARK in line), None)
     reason = reason if marked is None else marked
+    if marked is not None and re.match(r"\S+ \(.+, line \d+\): ", marked):
+        return marked
     places = re.findall(r'File "([^"]+)", line (\d+):\n(?:\s*def (\w+)\()?', text)
     for file, line, function in places:
         if "envoi/kernels" not in file and "/numba/" not in file:  # else it is no line of the author's

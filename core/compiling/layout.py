@@ -14,13 +14,6 @@ import numpy as np
 
 from .. import tree
 
-SHORT = {"float64": "f8", "float32": "f4", "int64": "i8", "int32": "i4", "int16": "i2", "int8": "i1", "bool": "b1",
-          "uint64": "u8", "uint32": "u4", "uint16": "u2", "uint8": "u1"}  # fmt: skip
-"""The functions that convert a scalar, by the names of the dtypes."""
-
-CONVERSIONS = {short: np.dtype(name).type for name, short in SHORT.items()}
-"""The functions that convert a scalar to a dtype, by the names that a kernel's lines have for them."""
-
 
 @dataclass(frozen=True)
 class Held:

@@ -15,7 +15,7 @@ from ..errors import NotCompilable
 from ..spec import SpecTree
 from ..spec.arrays import ARRAYS, bounds_or_inf
 from .compilation import compiled_functions, is_compiling, is_on_disk, kernel_digest
-from .layout import CONVERSIONS, Held, Records, Rows
+from .layout import Held, Records, Rows
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class Plan:
         kinds["contexts_kind"] = self.context.dtype
         from .kernel_functions import NAMES  # imported here, because only compiling needs numba
 
-        names = {**CONVERSIONS, **NAMES, **self.names(), **kinds}
+        names = {**NAMES, **self.names(), **kinds}
         arguments = {
             "check": [table, mask, mask, *actions],
             "kernel": [table, mask, mask, np.zeros(n + 1, np.int64), *actions, *outputs],

@@ -155,7 +155,7 @@ def standard_normal(rng: Any, size: Any = None) -> Any:
     return result
 
 
-NAMES: dict[str, Any] = {
-    f"rng_{function.__name__}": function for function in (random, uniform, integers, standard_normal, normal)
+FUNCTIONS: dict[str, Any] = {
+    function.__name__: function for function in (random, uniform, integers, standard_normal, normal)
 }
-"""The functions by the names that rewritten models have for them."""
+"""The methods of a generator, as functions of a `Stream`."""

@@ -1,4 +1,4 @@
-"""The kernel of a scalar `Model`, made of its rewritten functions."""
+"""The kernel of a scalar `Model`, made of its functions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from .. import tree
 from ..authoring.model import Model
 from ..errors import NotCompilable
 from ..spec.arrays import ARRAYS
-from .layout import SHORT, Held, Records, Rows
+from .functions import Functions
+from .layout import Held, Records, Rows
 from .plan import Action, Output, Plan, actions_of, all_held, check_lines, head_lines, indented, last_lines
-from .rewriting import Rewriter, jitted
+from .random_streams import Stream
 
 
 @dataclass
@@ -80,8 +81,8 @@ def loop_text(
     return "\n".join(lines) + "\n"
 
 
-def plan_of_model(model: Any) -> Plan:
-    """Returns what is needed to compile a scalar `Model`."""
+def plan_of_model(model: Any, begins: bool = True) -> Plan:
+    """Returns what is needed to compile a scalar `Model`; `begins` is False if its `initial` is called in Python."""
     title = type(model).__name__
     if type(model).info is not Model.info:
         raise NotCompilable(f"{title}.info: dicts of single lanes cannot be compiled; leave info out")
@@ -95,29 +96,15 @@ def plan_of_model(model: Any) -> Plan:
     if tree.is_branch(observed) and any(tree.is_branch(part) for _, _, part in tree.children(observed)):
         raise NotCompilable(f"{title}.observe: nested observations cannot be compiled")
     dtype = None if tree.is_branch(observed) else outputs[0].dtype
-    rewriter = Rewriter(model, state, keys, dtype)
-    names = {
-        "transition": rewriter.method("transition", 2),
-        "observe": rewriter.method("observe", 1),
-        "reward": rewriter.method("reward"),
-        "terminal": rewriter.method("terminal"),
-    }
-    for name in ("truncated", "discount"):
-        if getattr(type(model), name) is not getattr(Model, name):
-            names[name] = rewriter.method(name)
+    methods = ["transition", "observe", "reward", "terminal"]
+    methods += [name for name in ("truncated", "discount") if getattr(type(model), name) is not getattr(Model, name)]
+    functions = Functions(model, [*methods, "initial"], keys, dtype)
     features = _features(model)
-    begins = True
-    held = (dict(rewriter.functions), dict(rewriter.fields), list(rewriter.sources))
-    try:
-        names["initial"] = rewriter.method("initial", 0, 1)
-    except NotCompilable:
-        begins = False
-        rewriter.functions, rewriter.fields, rewriter.sources = held
-    sections = _sections(model, states, actions, outputs, rewriter, names, features, begins)
     context = _context_records(features)
-    own = Records(dict(rewriter.fields), tuple(rewriter.fields))
-    used = rewriter.uses_generator
-    draws = frozenset(name for name in ("initial", "transition", "observe") if names.get(name) in used)
+    own = Records(dict(functions.numbers), tuple(functions.numbers))
+    methods += ["initial"] * begins
+    sections = _sections(model, states, actions, outputs, methods)
+    draws = frozenset(name for name in ("initial", "transition", "observe") if name in methods and functions.draws(name))
     for name, lines, line in _saved_streams(sections):
         if name in draws:
             lines.insert(0, line)
@@ -126,9 +113,7 @@ def plan_of_model(model: Any) -> Plan:
         Held("bits", (None, 12), np.dtype(np.int64)),
         *([] if begins else states.held("fresh")),
     ]
-    functions = jitted(rewriter)
-    helpers = {"empty": np.empty, **({"State": type(state)} if isinstance(state, tuple) else {})}
-    return Plan(
+    plan = Plan(
         title=title,
         text=loop_text(title, states, actions, outputs, sections),
         states=states,
@@ -139,11 +124,28 @@ def plan_of_model(model: Any) -> Plan:
         own=own,
         held=sections.held,
         begins=begins,
-        names=lambda: {**functions(), **helpers},
-        sources="\n".join([*rewriter.sources, str((own.dtype, context.dtype, actions, outputs))]),
+        names=lambda: _names(functions, methods, own, state),
+        sources="\n".join([*functions.sources, str((own.dtype, context.dtype, actions, outputs))]),
         draws=draws,
-        is_current=rewriter.is_current,
+        is_current=functions.is_current,
     )
+    if begins and not plan.is_on_disk and not functions.can_begin(own.dtype, context.dtype):
+        return plan_of_model(model, begins=False)
+    return plan
+
+
+def _names(functions: Functions, methods: Sequence[str], own: Records, state: Any) -> dict[str, Any]:
+    """Returns the globals of a kernel's text."""
+    from .exact_numbers import check_shape, keep, store  # imported here, because only compiling needs numba
+
+    made = functions.compiled(methods, own.dtype)
+    kinds = {np.asarray(leaf).dtype.name for _, leaf in tree.leaves(state)}
+    return {
+        **{f"model_{name}": function for name, function in made.items()},
+        **{f"keep_{kind}": keep(kind) for kind in kinds},
+        **{f"kind_{kind}": np.dtype(kind).type for kind in kinds},
+        "check_shape": check_shape, "store": store, "empty": np.empty, "State": type(state), "Stream": Stream,
+    }  # fmt: skip
 
 
 def _example_state(model: Any) -> Any:
@@ -155,16 +157,21 @@ def _example_state(model: Any) -> Any:
     plain = not isinstance(state, (dict, list)) and not any(
         tree.is_branch(part) for part in (state if isinstance(state, tuple) else ())
     )
-    numbers = all(
-        isinstance(leaf, (bool, int, float, np.number, np.bool_))
-        or (isinstance(leaf, np.ndarray) and leaf.dtype.name in SHORT)
-        for leaf in leaves
-    )
-    if not plain or not numbers or not leaves:
+    if not plain or not leaves:
         raise NotCompilable(
             f"{type(model).__name__}.initial: expected a state of numbers or arrays of numbers in a (named) tuple, "
             f"got {type(state).__name__}"
         )
+    for path, leaf in tree.leaves(state, "state"):
+        dtypes = ("float64", "int64", "bool", *["float32"] * isinstance(leaf, np.ndarray))
+        if not isinstance(leaf, (bool, int, float, np.number, np.bool_, np.ndarray)) or (
+            np.asarray(leaf).dtype not in dtypes
+        ):
+            shown = getattr(leaf, "dtype", type(leaf).__name__)
+            raise NotCompilable(
+                f"{type(model).__name__}.initial: {path} is of {shown}; numbers of a compiled state are float64, int64 "
+                "or bool, and arrays may be float32"
+            )
     return state
 
 
@@ -189,13 +196,12 @@ def _features(model: Any) -> dict[str, Any]:
 
 def _context_records(features: dict[str, Any]) -> Records:
     numbers = {name: np.float64(value) if isinstance(value, float) else value for name, value in features.items()}
-    return Records(numbers, [f"c_{name}" for name in features])
+    return Records(numbers, list(features))
 
 
 def _sections(
-    model: Any, states: Rows, actions: Any, outputs: Any, rewriter: Rewriter, names: dict[str, str],
-    features: dict[str, Any], begins: bool,
-) -> Sections:  # fmt: skip
+    model: Any, states: Rows, actions: Sequence[Action], outputs: Sequence[Output], methods: Sequence[str]
+) -> Sections:
     before, build_before = _construction(states, "s", states.scalars("before", "i"))
     after, build_after = _construction(states, "q", [f"z{k}" for k in range(len(states.places))])
     read = [f"action{k}[i]" for k in range(len(actions))]
@@ -205,31 +211,25 @@ def _sections(
         *build_before,
         f"s = {before}",
         f"u = {action}",
-        f"q = {names['transition']}(own, s, u, {_generator(0)})",
+        f"q = model_transition(own, s, u, {_generator(0)})",
         *_stored(states, "m"),
-        f"reward[i] = {names['reward']}(own, s, u, q)",
+        "store(reward, i, model_reward(own, s, u, q))",
     ]
-    if begins:
-        begin = [f"q = {names['initial']}(own, {_generator(0)}, contexts[row])", *_stored(states, "n")]
+    if "initial" in methods:
+        begin = [f"q = model_initial(own, {_generator(0)}, contexts[row])", *_stored(states, "n")]
     else:
         begin = [f"z{k} = {new}" for k, new in enumerate(states.scalars("fresh", "begun"))]
-    observe = [*build_after, f"q = {after}", f"o = {names['observe']}(own, q, {_generator(4)})"]
-    leaves = [output for output in outputs if output.name.startswith("observation")]
-    returned = rewriter.functions[names["observe"]].returned
+    observe = [*build_after, f"q = {after}", f"o = model_observe(own, q, {_generator(4)})"]
+    leaves = [output.name for output in outputs if output.name.startswith("observation")]
     if tree.is_branch(model.observation_spec):
-        keys = list(model.observation_spec) if type(model.observation_spec) is dict else list(range(len(leaves)))
-        order = list(returned or keys)
-        observe += [f"{output.name}[i] = o[{order.index(key)}]" for key, output in zip(keys, leaves, strict=True)]
-    elif returned is not None and len(leaves[0].shape) == 1:
-        observe += [f"observation0[i, {k}] = o[{k}]" for k in range(leaves[0].shape[0])]
-        observe.insert(-leaves[0].shape[0], f"check_length(o, {leaves[0].shape[0]})")
+        observe += [f"store({name}, i, o[{number}])" for number, name in enumerate(leaves)]
     else:
-        observe.append("observation0[i] = o")
-    end = [f"terminated = bool({names['terminal']}(own, q))"]
-    if "truncated" in names:
-        end.append(f"truncated = bool({names['truncated']}(own, q))")
-    if "discount" in names:
-        end.append(f"discount[i] = {names['discount']}(own, q)")
+        observe.append("store(observation0, i, o)")
+    end = ["terminated = bool(model_terminal(own, q))"]
+    if "truncated" in methods:
+        end.append("truncated = bool(model_truncated(own, q))")
+    if "discount" in methods:
+        end.append("store(discount, i, model_discount(own, q))")
     return Sections(
         [*own, *_fresh_names(act, "q", "p")],
         [*own, *_fresh_names(begin, "q", "p")],
@@ -256,7 +256,7 @@ def _fresh_names(lines: list[str], old: str, new: str) -> list[str]:
 
 
 def _generator(first: int) -> str:
-    return f"({', '.join(f'bits[i, {k}]' for k in range(first, first + 4))})"
+    return f"Stream({', '.join(f'bits[i, {k}]' for k in range(first, first + 4))})"
 
 
 def _stored(states: Rows, prefix: str) -> list[str]:
@@ -267,12 +267,12 @@ def _stored(states: Rows, prefix: str) -> list[str]:
     if isinstance(state, tuple):
         lines.append(f"{', '.join(names)}, = q")
     for name, leaf in zip(names, leaves, strict=True):
-        short, shape = SHORT[np.asarray(leaf).dtype.name], np.shape(leaf)
+        kind, shape = np.asarray(leaf).dtype.name, np.shape(leaf)
         if shape:
             lines.append(f"check_shape({name}.shape, ({', '.join(map(str, shape))},))")
         for place in np.ndindex(shape):
-            kept = f"item_{short}({name}[{', '.join(map(str, place))}])" if shape else f"kept_{short}({name})"
-            lines.append(f"z{count} = {kept}")
+            element = f"{name}[{', '.join(map(str, place))}]" if shape else name
+            lines.append(f"z{count} = keep_{kind}({element})")
             count += 1
     return lines
 
@@ -288,7 +288,7 @@ def _construction(states: Rows, name: str, scalars: list[str]) -> tuple[str, lis
             continue
         shape, local = np.shape(part), f"{name}_{number}"
         size = f"({', '.join(map(str, shape))},)"
-        lines.append(f"{local} = empty({size}, {SHORT[np.asarray(part).dtype.name]})")
+        lines.append(f"{local} = empty({size}, kind_{np.asarray(part).dtype.name})")
         for place in np.ndindex(shape):
             lines.append(f"{local}[{', '.join(map(str, place))}] = {scalars[position]}")
             position += 1

@@ -1,0 +1,288 @@
+"""The functions of a scalar model, as kernels have them, and all that their code depends on.
+
+A kernel holds the machine code of the model's methods, of the functions that they call, and of the constants that
+they read: globals, variables of functions around, attributes of classes, modules and the model. All of that is in the
+kernel's digest, and `is_current` tells if it has changed since.
+"""
+
+from __future__ import annotations
+
+import copy
+import dis
+import inspect
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..authoring.model import Model
+from ..errors import NotCompilable
+from .compilation import numba_version
+from .random_streams import METHODS, Stream
+
+
+def is_constant(value: Any) -> bool:
+    """Returns True for numbers, texts, arrays of numbers, and tuples of these."""
+    if isinstance(value, tuple):
+        parts: tuple[Any, ...] = value
+        return all(is_constant(part) for part in parts)
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biuf"
+    return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))
+
+
+def constant_text(value: Any) -> str:
+    """Returns a text that differs for values that compile to different code."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype.str} {value.shape} {value.tobytes().hex()}"
+    if isinstance(value, tuple):
+        parts: tuple[Any, ...] = value
+        return f"{type(value).__name__} ({', '.join(map(constant_text, parts))})"
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__} {getattr(value, '_fields', '')}"
+    return f"{type(value).__name__} {value!r}" if is_constant(value) else type(value).__name__
+
+
+def code_text(code: CodeType) -> str:
+    """Returns a text that differs for functions that compute something else."""
+    consts = [code_text(one) if isinstance(one, CodeType) else _const_text(one) for one in code.co_consts]
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    counts = (code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount, code.co_flags)
+    return f"{code.co_code.hex()} {consts} {names} {counts} {code.co_exceptiontable.hex()}"
+
+
+def _const_text(value: Any) -> str:
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else f"{type(value).__name__} {value!r}"
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """Returns the names of globals and attributes that a function and those inside it use."""
+    return {*code.co_names}.union(*(_names_in(one) for one in code.co_consts if isinstance(one, CodeType)))
+
+
+class Functions:
+    """The functions that a kernel is made of, beginning with some methods of a model.
+
+    Attributes:
+        numbers: The numbers among the model's attributes, which the kernel reads from the lane's record.
+        sources: All that the code depends on, as text.
+        keys: The keys of an observation that is a dict; else ().
+        dtype: The dtype of an observation that is one array; else None.
+    """
+
+    def __init__(self, model: Any, methods: Iterable[str], keys: tuple[Any, ...] = (), dtype: Any = None) -> None:
+        self.model, self.keys, self.dtype = model, keys, dtype
+        self.numbers: dict[str, Any] = {}
+        self.sources: list[str] = []
+        self.random: dict[str, Any] = {}
+        self.own_type: Any = None
+        self._names = set[str]()
+        self._seen: dict[int, Any] = {}  # by identity, kept so that these stay the ids of their objects
+        self._made: dict[Any, Any] = {}
+        # What the code has as constants: functions that read them, with the values; and attributes of the models.
+        self._held: list[tuple[Callable[[], Any], Any]] = []
+        self._attributes: dict[str, Any] = {}
+        self._own: dict[str, Any] = {}
+        for name in methods:
+            self.own(name)
+            if not isinstance(self._own.get(name), FunctionType) or name in vars(model):
+                raise NotCompilable(
+                    f"{type(model).__name__}.{name}: expected a method of the class, got {getattr(model, name)!r}"
+                )
+        self._reach_attributes()
+
+    # What the code depends on.
+
+    def _hold(self, read: Callable[[], Any], title: str) -> Any:
+        """Notes a value that must stay as it is, and returns it."""
+        value = read()
+        self._held.append((read, copy.deepcopy(value) if is_constant(value) else value))
+        self.sources.append(f"{title} = {constant_text(value)}")
+        return value
+
+    def _reach_function(self, function: FunctionType) -> None:
+        if id(function) in self._seen:
+            return
+        self._seen[id(function)] = function
+        code = function.__code__
+        self._held.append((lambda: function.__code__, code))
+        self.sources.append(f"{function.__qualname__}: {code_text(code)}")
+        self._hold(lambda: function.__defaults__, "defaults")
+        self._hold(lambda: tuple(sorted((function.__kwdefaults__ or {}).items())), "keyword defaults")
+        names = _names_in(code)
+        self._names |= names
+        space = function.__globals__
+        for name in sorted(names & space.keys()):
+            self._reach(name, lambda name=name: space[name], names)
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            self._reach(name, lambda cell=cell: cell.cell_contents, names)
+
+    def _reach(self, title: str, read: Callable[[], Any], names: set[str]) -> None:
+        """Notes a value, and what a function needs of it."""
+        try:
+            value = self._hold(read, title)
+        except ValueError:  # a variable that is not set
+            return
+        function = getattr(value, "py_func", value)  # of a function that the author compiles by numba
+        if isinstance(function, FunctionType):
+            if not _is_of_library(function):
+                self._reach_function(function)
+        elif not is_constant(value) and not _is_of_library(value) and id(value) not in self._seen:
+            self._seen[id(value)] = value
+            for name in sorted(names):
+                found = inspect.getattr_static(value, name, None)
+                if found is not None and not isinstance(found, property):
+                    self._reach(f"{title}.{name}", lambda name=name: getattr(value, name), names)
+
+    def _reach_attributes(self) -> None:
+        """Notes the attributes of the model that any function may read, until there are no more."""
+        known = set[str]()
+        while known != self._names:
+            new, known = self._names - known, {*self._names}
+            for name in sorted(new):
+                if _is_of_author(self.model, name):
+                    self.own(name)
+
+    def own(self, name: str) -> Any:
+        """Returns a method or a constant of the model; None for a number."""
+        if name in self._own:
+            return self._own[name]
+        model = self.model
+        held = inspect.getattr_static(model, name, None)
+        if not hasattr(model, name):
+            raise AttributeError(f"the model has no attribute {name!r}")
+        value = getattr(model, name)
+        if isinstance(held, (FunctionType, staticmethod)):
+            function: Any = getattr(value, "__func__", value)
+            self._own[name] = function
+            kind = type(model)
+            self._held.append((lambda: inspect.getattr_static(kind, name, None), held))
+            self._reach_function(function)
+        elif isinstance(value, (bool, int, float, np.integer, np.floating, np.bool_)):
+            if np.asarray(value).dtype.kind not in "bif":
+                raise AttributeError(f"self.{name} is {value!r}, which does not fit in 64 bits")
+            self.numbers[name], self._own[name] = value, None
+        elif is_constant(value) and value is not None:
+            self._attributes[name] = copy.deepcopy(value)
+            self._own[name] = value
+            self.sources.append(f"self.{name} = {constant_text(value)}")
+        else:
+            return self._refuse_attribute(name, value)
+        return self._own[name]
+
+    def _refuse_attribute(self, name: str, value: Any) -> None:
+        if name in self._names and self.own_type is None:
+            return  # it may be an attribute of something else
+        raise AttributeError(f"self.{name} is a {type(value).__name__}; numbers, arrays and tuples can be compiled")
+
+    def is_static(self, name: str) -> bool:
+        """Returns True for a method without `self`."""
+        return isinstance(inspect.getattr_static(self.model, name), staticmethod)
+
+    def is_current(self, models: Iterable[Any]) -> bool:
+        """Returns True if all that the code has as constants still has the values that it had."""
+        try:
+            return all(_is_equal(read(), value) for read, value in self._held) and all(
+                _is_equal(getattr(model, name), value) for model in models for name, value in self._attributes.items()
+            )
+        except (AttributeError, KeyError, ValueError):  # it is no longer there
+            return False
+
+    def draws(self, name: str) -> bool:
+        """Returns True if a method, or what it calls, may take random numbers."""
+        own = Functions(self.model, [name])
+        return bool(own._names & {*METHODS})
+
+    # Kernel functions.
+
+    def jitted(self, function: FunctionType, name: str = "") -> Any:
+        """Returns a function as kernels call it; `name` is that of a method that the kernel itself calls."""
+        from numba import njit  # imported here, because only compiling needs it
+
+        from .python_semantics import KernelCompiler
+
+        key = (function, name)
+        if key not in self._made:
+            made: Any = FunctionType(
+                function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+            )
+            made.__kwdefaults__, made.__qualname__ = function.__kwdefaults__, function.__qualname__
+            made.program, made.observes, made.is_outer = self, name == "observe", name in _OUTER
+            of_model = self._own.get(function.__name__) is function
+            made.title = f"{type(self.model).__name__}.{function.__name__}" if of_model else function.__name__
+            _check_syntax(function.__code__, made.title)
+            options = {"error_model": "python", "boundscheck": True, "forceinline": True}
+            self._made[key] = njit(pipeline_class=KernelCompiler, **options)(made)
+        return self._made[key]
+
+    def compiled(self, methods: Iterable[str], own_dtype: Any) -> dict[str, Any]:
+        """Returns the kernel functions of methods by their names."""
+        from numba import from_dtype
+
+        from .random_functions import FUNCTIONS
+
+        self.own_type, self.random = from_dtype(own_dtype), FUNCTIONS
+        return {name: self.jitted(self._own[name], name) for name in methods}
+
+    def can_begin(self, own_dtype: Any, context_dtype: Any) -> bool:
+        """Returns True if `initial` can be compiled, else kernels are given the states in which episodes begin."""
+        if numba_version() is None:
+            return True
+        from numba import from_dtype, typeof
+        from numba.core.errors import NumbaError
+
+        initial = self.compiled(["initial"], own_dtype)["initial"]
+        try:
+            initial.compile((self.own_type, typeof(Stream(0, 0, 0, 0)), from_dtype(context_dtype)))
+        except (NumbaError, NotCompilable):
+            return False
+        return True
+
+
+_SYNTAX = {
+    "IMPORT_NAME": "it imports a module; do that at the top of the file",
+    "STORE_GLOBAL": "it sets a global; keep the value in the state",
+    "DELETE_FAST": "it deletes a name; leave that out",
+    "UNPACK_EX": "it unpacks a rest of values; write the index of each, as in `x = values[0]`",
+    "LOAD_BUILD_CLASS": "it defines a class; do that outside of the function",
+    "BEFORE_WITH": "it has a `with` block; write the statements alone",
+    "RETURN_GENERATOR": "it is a generator; return the value",
+    "PUSH_EXC_INFO": "it catches errors; test with `if` for what would raise one",
+}
+"""Byte code of what kernels do not have, with what to write instead."""
+
+
+def _check_syntax(code: CodeType, title: str) -> None:
+    line: Any = code.co_firstlineno
+    for one in dis.get_instructions(code):
+        line = one.starts_line or line
+        if one.opname in _SYNTAX:
+            raise NotCompilable(f"{title} ({Path(code.co_filename).name}, line {line}): {_SYNTAX[one.opname]}")
+
+
+_OUTER = ("reward", "terminal", "truncated", "discount")
+"""Methods whose results are converted at once, so that an int may be a float."""
+
+
+def _is_of_author(model: Any, name: str) -> bool:
+    """Returns True for an attribute of a model that is none of every `Model`."""
+    if name in vars(model):
+        return True
+    owner = next((kind for kind in type(model).__mro__ if name in vars(kind)), None)
+    return owner is not None and owner not in Model.__mro__
+
+
+def _is_of_library(value: Any) -> bool:
+    """Returns True for what belongs to Python, numpy or numba, whose versions are in the digest."""
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or "builtins"
+    return isinstance(value, BuiltinFunctionType) or module.partition(".")[0] in ("numpy", "numba", "math", "builtins")
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    if one is other and not isinstance(one, np.ndarray):
+        return True
+    if not is_constant(one) or type(one) is not type(other):
+        return False
+    return constant_text(one) == constant_text(other)
