@@ -174,9 +174,11 @@ class CompiledLanes(Lanes):
     def _usable(self) -> Runner | None:
         """Returns the runner, with the states of all lanes in its records; None where steps must be interpreted."""
         runner = self._runner
-        if runner is None or self._in_records:
-            return runner
-        return runner if self._into_records(runner) else None
+        if runner is None:
+            return None
+        if self._in_records and not runner.plan.is_unchanged():
+            self._leave_records()
+        return runner if self._in_records or self._into_records(runner) else None
 
     def _into_records(self, runner: Runner) -> bool:
         """Takes over the episodes of the environments; returns False if one cannot be stepped by the kernel."""
@@ -255,7 +257,7 @@ class CompiledLanes(Lanes):
         self, action: Any, restart: Mask | None = None, hold: Mask | None = None, count: Count | None = None
     ) -> Any:
         """Returns the values of `ended_step`; None, before anything has changed, where that must be interpreted."""
-        runner = self._runner if self._in_records else self._usable()
+        runner = self._usable()
         if runner is None:
             return None
         if hold is not None:
@@ -332,7 +334,7 @@ class CompiledLanes(Lanes):
 
         The arrays of all values but the observation are changed by the next step.
         """
-        runner = self._runner if self._in_records else self._usable()
+        runner = self._usable()
         if runner is None or not self._steps_alone or self._unusual:
             return None
         ran = runner.step_alone(action)

@@ -19,9 +19,9 @@ A `BatchModel` steps in numpy, and is not compiled.
     runner                    a kernel with its rows; checks actions before any lane acts
     choice                    when a batch compiles; compares a kernel with the interpreted functions before use
 
-**The same bits.** Numbers are int64, float64 and bool. Fast math is off. Of the functions of `math` and numpy only those
-are compiled that give equal bits, with Python's errors, and `**` calls C's `pow`. Random numbers come from the same
-generators in the same order.
+**The same bits.** Numbers are int64, float64 and bool. Fast math is off. Of the functions of `math` and numpy only
+those are compiled that give equal bits, with Python's errors, and `**` calls C's `pow`. Random numbers come from the
+same generators in the same order.
 
 Only modules of functions that numba compiles into kernels import it, when something is compiled.
 """

@@ -10,10 +10,11 @@ from __future__ import annotations
 import copy
 import dis
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter, is_, itemgetter
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
+from types import CodeType, FunctionType, MappingProxyType, ModuleType
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,6 +22,10 @@ from ..authoring.model import Model
 from ..errors import NotCompilable
 from .compilation import numba_version
 from .random_streams import METHODS, Stream
+
+
+def _read(owner: Any, name: str) -> Any:
+    return owner[name] if isinstance(owner, dict) else getattr(owner, name)
 
 
 def is_constant(value: Any) -> bool:
@@ -37,6 +42,10 @@ def constant_text(value: Any) -> str:
     """Returns a text that differs for values that compile to different code."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype.str} {value.shape} {value.tobytes().hex()}"
+    if isinstance(value, CodeType):
+        return code_text(value)
+    if isinstance(value, dict):  # defaults of keywords
+        return constant_text(tuple(sorted(cast("dict[str, Any]", value).items())))
     if isinstance(value, tuple):
         parts: tuple[Any, ...] = value
         return f"{type(value).__name__} ({', '.join(map(constant_text, parts))})"
@@ -81,8 +90,10 @@ class Functions:
         self._names = set[str]()
         self._seen: dict[int, Any] = {}  # by identity, kept so that these stay the ids of their objects
         self._made: dict[Any, Any] = {}
-        # What the code has as constants: functions that read them, with the values; and attributes of the models.
-        self._held: list[tuple[Callable[[], Any], Any]] = []
+        # What the code has as constants: where it is read, and its value; and attributes of the models.
+        self._held: list[tuple[Any, str, Any]] = []
+        self._quick: list[tuple[Callable[[Any], Any], Any, tuple[Any, ...], bool]] = []
+        self._arrays: list[tuple[Any, bytes]] = []
         self._attributes: dict[str, Any] = {}
         self._own: dict[str, Any] = {}
         for name in methods:
@@ -95,34 +106,33 @@ class Functions:
 
     # What the code depends on.
 
-    def _hold(self, read: Callable[[], Any], title: str) -> Any:
+    def _hold(self, owner: Any, name: str) -> Any:
         """Notes a value that must stay as it is, and returns it."""
-        value = read()
-        self._held.append((read, copy.deepcopy(value) if is_constant(value) else value))
-        self.sources.append(f"{title} = {constant_text(value)}")
+        value = _read(owner, name)
+        self._held.append((owner, name, copy.deepcopy(value) if is_constant(value) else value))
+        self.sources.append(f"{name} = {constant_text(value)}")
         return value
 
     def _reach_function(self, function: FunctionType) -> None:
         if id(function) in self._seen:
             return
         self._seen[id(function)] = function
+        self._hold(function, "__code__")
+        self._hold(function, "__defaults__")
+        self._hold(function, "__kwdefaults__")
         code = function.__code__
-        self._held.append((lambda: function.__code__, code))
-        self.sources.append(f"{function.__qualname__}: {code_text(code)}")
-        self._hold(lambda: function.__defaults__, "defaults")
-        self._hold(lambda: tuple(sorted((function.__kwdefaults__ or {}).items())), "keyword defaults")
         names = _names_in(code)
         self._names |= names
-        space = function.__globals__
-        for name in sorted(names & space.keys()):
-            self._reach(name, lambda name=name: space[name], names)
+        for name in sorted(names & function.__globals__.keys()):
+            self._reach(function.__globals__, name, names)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            self._reach(name, lambda cell=cell: cell.cell_contents, names)
+            self.sources.append(name)
+            self._reach(cell, "cell_contents", names)
 
-    def _reach(self, title: str, read: Callable[[], Any], names: set[str]) -> None:
+    def _reach(self, owner: Any, name: str, names: set[str]) -> None:
         """Notes a value, and what a function needs of it."""
         try:
-            value = self._hold(read, title)
+            value = self._hold(owner, name)
         except ValueError:  # a variable that is not set
             return
         function = getattr(value, "py_func", value)  # of a function that the author compiles by numba
@@ -131,10 +141,10 @@ class Functions:
                 self._reach_function(function)
         elif not is_constant(value) and not _is_of_library(value) and id(value) not in self._seen:
             self._seen[id(value)] = value
-            for name in sorted(names):
-                found = inspect.getattr_static(value, name, None)
+            for inner in sorted(names):
+                found = inspect.getattr_static(value, inner, None)
                 if found is not None and not isinstance(found, property):
-                    self._reach(f"{title}.{name}", lambda name=name: getattr(value, name), names)
+                    self._reach(value, inner, names)
 
     def _reach_attributes(self) -> None:
         """Notes the attributes of the model that any function may read, until there are no more."""
@@ -157,8 +167,7 @@ class Functions:
         if isinstance(held, (FunctionType, staticmethod)):
             function: Any = getattr(value, "__func__", value)
             self._own[name] = function
-            kind = type(model)
-            self._held.append((lambda: inspect.getattr_static(kind, name, None), held))
+            self._hold(type(model), name)
             self._reach_function(function)
         elif isinstance(value, (bool, int, float, np.integer, np.floating, np.bool_)):
             if np.asarray(value).dtype.kind not in "bif":
@@ -181,14 +190,50 @@ class Functions:
         """Returns True for a method without `self`."""
         return isinstance(inspect.getattr_static(self.model, name), staticmethod)
 
-    def is_current(self, models: Iterable[Any]) -> bool:
+    def is_current(self, models: Sequence[Any]) -> bool:
         """Returns True if all that the code has as constants still has the values that it had."""
         try:
-            return all(_is_equal(read(), value) for read, value in self._held) and all(
+            current = all(_is_equal(_read(owner, name), value) for owner, name, value in self._held) and all(
                 _is_equal(getattr(model, name), value) for model in models for name, value in self._attributes.items()
             )
         except (AttributeError, KeyError, ValueError):  # it is no longer there
             return False
+        if current:
+            self._note_values(models)
+        return current
+
+    def _note_values(self, models: Sequence[Any]) -> None:
+        """Notes what `is_unchanged` looks at: globals and attributes of modules and classes."""
+        kind = type(self.model)
+        watched = [(owner, name) for owner, name, _ in self._held if not isinstance(owner, FunctionType)]
+        watched += [(kind, name) for name in self._own if hasattr(kind, name)]
+        groups: dict[Any, tuple[Any, set[str]]] = {}
+        arrays: dict[int, Any] = {}
+        for owner, name in watched:
+            value = _read(owner, name)
+            space = vars(owner) if isinstance(owner, type) and name in vars(owner) else owner
+            # Equal numbers may differ in their types, but not equal functions.
+            groups.setdefault((id(owner), type(space), is_constant(value)), (space, set()))[1].add(name)
+            arrays[id(value)] = value
+        self._quick = []
+        for (_, _, of_numbers), (space, names) in groups.items():
+            several = [*sorted(names), min(names)]  # at least two, so that a tuple is read
+            by_name: Any = itemgetter if isinstance(space, (dict, MappingProxyType)) else attrgetter
+            self._quick.append((by_name(*several), space, by_name(*several)(space), of_numbers))
+        arrays |= {
+            id(value): value for model in models for value in (getattr(model, name) for name in self._attributes)
+        }
+        self._arrays = [(one, one.tobytes()) for one in arrays.values() if isinstance(one, np.ndarray)]
+
+    def is_unchanged(self) -> bool:
+        """Returns True if nothing has changed since `is_current`; called at each step, so it compares identities."""
+        try:
+            for read, space, values, of_numbers in self._quick:
+                if not (all(map(is_, read(space), values)) if of_numbers else read(space) == values):
+                    return False
+        except (AttributeError, KeyError):
+            return False
+        return not self._arrays or all(array.tobytes() == held for array, held in self._arrays)
 
     def draws(self, name: str) -> bool:
         """Returns True if a method, or what it calls, may take random numbers."""
@@ -276,13 +321,14 @@ def _is_of_author(model: Any, name: str) -> bool:
 
 def _is_of_library(value: Any) -> bool:
     """Returns True for what belongs to Python, numpy or numba, whose versions are in the digest."""
-    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or "builtins"
-    return isinstance(value, BuiltinFunctionType) or module.partition(".")[0] in ("numpy", "numba", "math", "builtins")
+    named = value if isinstance(value, type) or callable(value) else type(value)
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(named, "__module__", None) or "builtins"
+    return module.partition(".")[0] in ("numpy", "numba", "math", "builtins")
 
 
 def _is_equal(one: Any, other: Any) -> bool:
     if one is other and not isinstance(one, np.ndarray):
         return True
-    if not is_constant(one) or type(one) is not type(other):
+    if not (is_constant(one) or isinstance(one, dict)) or type(one) is not type(other):
         return False
     return constant_text(one) == constant_text(other)

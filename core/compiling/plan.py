@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from textwrap import indent
@@ -210,7 +210,8 @@ class Plan:
     sources: str  # everything else that the code depends on, as text
     draws: frozenset[str]  # the functions of the kernel that take random numbers: initial, transition, observe
     # True if what the code has as constants, attributes of some models and globals, has not changed since.
-    is_current: Callable[[Iterable[Any]], bool]
+    is_current: Callable[[Sequence[Any]], bool]
+    is_unchanged: Callable[[], bool]  # True if that has not changed since `is_current`; it is quick
     frees_gil: bool = False  # True if other threads may run meanwhile, which costs as much as some ten lanes
 
     @cached_property

@@ -104,7 +104,9 @@ def plan_of_model(model: Any, begins: bool = True) -> Plan:
     own = Records(dict(functions.numbers), tuple(functions.numbers))
     methods += ["initial"] * begins
     sections = _sections(model, states, actions, outputs, methods)
-    draws = frozenset(name for name in ("initial", "transition", "observe") if name in methods and functions.draws(name))
+    draws = frozenset(
+        name for name in ("initial", "transition", "observe") if name in methods and functions.draws(name)
+    )
     for name, lines, line in _saved_streams(sections):
         if name in draws:
             lines.insert(0, line)
@@ -128,6 +130,7 @@ def plan_of_model(model: Any, begins: bool = True) -> Plan:
         sources="\n".join([*functions.sources, str((own.dtype, context.dtype, actions, outputs))]),
         draws=draws,
         is_current=functions.is_current,
+        is_unchanged=functions.is_unchanged,
     )
     if begins and not plan.is_on_disk and not functions.can_begin(own.dtype, context.dtype):
         return plan_of_model(model, begins=False)

@@ -266,7 +266,7 @@ def test_batch_models_step_in_numpy():
 
 def test_auto_interprets_what_cannot_be_compiled():
     batch = envoi.batch(Odd(), 3)
-    batch.choice.limit = 0.0
+    batch.choice.spent, batch.choice.limit = 60.0, 0.0
     batch.reset(seed=0)
     batch.step(np.zeros(3, int))
     assert not batch.choice.is_open
