@@ -113,7 +113,7 @@ def _check_quantities(train: Any) -> dict[str, list[float]]:
         raise ContextError(f"train: expected (low, constraint, mid, high) for each feature, got {train!r}")
     bounds: dict[str, list[float]] = {}
     for name, given in cast("Mapping[str, Any]", train).items():
-        numbers: list[Any] = list(given) if isinstance(given, (Sequence, np.ndarray)) else []
+        numbers: list[Any] = list(cast("Any", given)) if isinstance(given, (Sequence, np.ndarray)) else []
         if len(numbers) != 4 or not all(map(is_number, numbers)):
             raise ContextError(f"train[{name!r}]: expected four numbers (low, constraint, mid, high), got {given!r}")
         bounds[name] = [float(number) for number in numbers]

@@ -219,7 +219,7 @@ class Curriculum(Selector):
             ContextError: It is the state of another class, or of other contexts.
         """
         kind, names, begun, given = type(self).__name__, self._names(), self._begun, cast("Any", state)
-        came = given.get("kind") if isinstance(given, Mapping) else type(given).__name__
+        came = cast("Any", given).get("kind") if isinstance(given, Mapping) else type(given).__name__
         if came != kind or not all(name in state for name in names):
             raise ContextError(f"load_state_dict: expected what state_dict of a {kind} returns, got that of {came!r}")
         if begun and not _equal(begun, state["_begun"]):
@@ -315,9 +315,9 @@ def normalised(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def inverse(cdf: NDArray[np.float64], numbers: Any) -> NDArray[np.intp]:
     """Returns the places where a distribution function passes numbers in [0, 1)."""
-    places = cdf.searchsorted(numbers * cdf[-1], "right")
+    places = cast("NDArray[np.intp]", cdf.searchsorted(numbers * cdf[-1], "right"))
     if np.max(places) == len(cdf):  # by rounding; a context of weight 0 is not chosen either
-        places = np.minimum(places, cdf.searchsorted(cdf[-1]))
+        places = np.minimum(places, int(np.count_nonzero(cdf < cdf[-1])))
     return places
 
 

@@ -134,13 +134,24 @@ class SelfPaced(Sampling):
             return float(parts.sum()), parts @ np.column_stack((away * wide, away**2 * wide - 1))
 
         def at_least(of: Any, bound: float, sign: int = 1) -> dict[str, Any]:
-            return {"type": "ineq", "fun": lambda x: sign * (of(x)[0] - bound), "jac": lambda x: sign * of(x)[1]}
+            def value(x: Any) -> Any:
+                return sign * (of(x)[0] - bound)
+
+            def slope(x: Any) -> Any:
+                return sign * of(x)[1]
+
+            return {"type": "ineq", "fun": value, "jac": slope}
 
         x0, (aim, sign) = np.zeros(2 * n), (distance, 1) if to_target else (expected, -1)
         far_off = float(np.sqrt(2 * self.kl + 1) * np.exp(self.kl + 0.5))
         scale = sign / (abs(aim(x0)[0]) or 1.0)
+
+        def scaled(x: Any) -> tuple[Any, Any]:
+            value, slope = aim(x)
+            return scale * value, scale * slope
+
         found: Any = optimize.minimize(
-            lambda x: (scale * aim(x)[0], scale * aim(x)[1]),
+            scaled,
             x0,
             jac=True,
             method="SLSQP",

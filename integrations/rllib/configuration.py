@@ -274,7 +274,8 @@ def _has_own_batch(core: Any) -> bool:
         if not hasattr(inside, "env"):
             return True
         inside = inside.env
-    return hasattr(inside, "obstacle") and not inside.obstacle()
+    obstacle: Any = getattr(inside, "obstacle", None)
+    return obstacle is not None and not obstacle()
 
 
 class UnmaskedWarning(UserWarning):

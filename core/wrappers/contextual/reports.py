@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -63,7 +63,8 @@ class Reports:
         total = totals + sum(map(_sum, rewards.values()))
         self.running, self._info = (total, begun, open_, steps + 1), infos
         if open_ and not self._env.agents:
-            is_cut = any(flag and not (terminated or {}).get(agent) for agent, flag in (truncated or {}).items())
+            ends, cuts = cast("tuple[dict[Any, bool], dict[Any, bool]]", (terminated or {}, truncated or {}))
+            is_cut = any(flag and not ends.get(agent) for agent, flag in cuts.items())
             self._report([0], [not is_cut])
 
     def step_lanes(self, reward: Any, terminated: Any, truncated: Any, infos: Any, restart: Any, hold: Any) -> None:
@@ -113,5 +114,6 @@ def _said(info: Mapping[Any, Any]) -> Any:
     """Returns what an info says of success: of several agents', the mean of those who say it."""
     if "is_success" in info:
         return info["is_success"]
-    found = [one["is_success"] for one in info.values() if isinstance(one, Mapping) and "is_success" in one]
+    every = cast("list[Any]", [*info.values()])
+    found: list[Any] = [one["is_success"] for one in every if isinstance(one, Mapping) and "is_success" in one]
     return np.mean(found) if found else None
