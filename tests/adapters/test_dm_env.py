@@ -299,6 +299,3 @@ def test_the_generator_can_be_read_and_set():
     for _ in range(2):
         hooked.rng = np.random.default_rng(9)
     assert len(set(asked)) == 1
-
-
-# Seeds of forms.

@@ -158,6 +158,3 @@ def test_a_suite_that_is_not_installed_says_what_to_install(monkeypatch, scheme,
     monkeypatch.setattr(importlib, "import_module", importing)
     with pytest.raises(MissingBackend, match=rf"{package} is not installed; pip install 'envoi\[{install}\]'"):
         load_source(scheme, "a/b")
-
-
-# dm_env's own conformance suite, of which `test_ecosystem.py` has more.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nested import numeric_specs, specs
 from scripted import TAXI, Ends, Line, Scripted, Shaped
 from small_models import Carts, Flock
-from test_gymnasium import discounts, exactly, infos, values
+from test_gymnasium import discounts, exactly, infos
 
 import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError, Text
@@ -504,39 +504,6 @@ def test_infos_keep_their_types_lane_by_lane_and_through_third_party_wrapper(mod
             begun = direct.reset(mask=over)
             for env in (back, wrapped):
                 exactly(list(env.reset(mask=over).info), list(begun.info))
-
-
-@examples(300)
-@given(st.lists(st.dictionaries(st.sampled_from(["a", "b", 3, None]), values, max_size=3), min_size=1, max_size=4))
-def test_every_entry_is_an_array_with_a_mask_and_an_element_a_lane(given_infos):
-    n = len(given_infos)
-    env = to_gymnasium_vector(plays(*[[Line(info=info)] for info in given_infos]))
-    env.reset(seed=0)
-    info = env.step(np.full(n, 5))[4]
-
-    def check(said):
-        masks = {f"_{key}" for key in said}
-        for key, column in said.items():
-            if key in masks:
-                assert column.dtype == bool
-            elif isinstance(column, dict):
-                check(column)
-            else:
-                assert isinstance(column, np.ndarray)
-                assert len(column) == n
-                assert said[f"_{key}"].shape == (n,)
-
-    check(info)
-    for i, own in enumerate(given_infos):
-        found = spoken(info, i)
-        np.testing.assert_equal(found, own)
-        for key, value in own.items():
-            number = isinstance(value, int | float | np.number)
-            typed = isinstance(info[key], np.ndarray) and info[key].dtype != object
-            if number and not typed:
-                assert type(found[key]) is type(value)
-            if number and typed:
-                assert np.asarray(value).dtype == info[key].dtype
 
 
 def test_columns_pass_as_they_are():

@@ -11,7 +11,7 @@ from scripted import Ends, Shaped
 import envoi
 from envoi import Array, Discrete, LossyConversion, SpecError
 from envoi.adapters import load, to_rllib
-from envoi.adapters.rllib import EnvCreator, bind_worker, from_rllib
+from envoi.adapters.rllib import EnvCreator, bind_worker
 from envoi.adapters.shared.loss import NarrowingWarning
 
 
@@ -91,15 +91,6 @@ def test_what_has_no_canonical_form_is_refused_when_the_environment_is_made():
     assert to_rllib(lambda: Shaped(Discrete(256, dtype="uint8"), Discrete(2)))().observation_space.shape == (256,)
 
 
-def test_a_creator_gives_back_the_environment_it_makes():
-    env = Ends()
-    assert from_rllib(to_rllib(env)) is env
-    source = gymnasium.make("CartPole-v1")
-    assert from_rllib(to_rllib(source)).source is source
-    assert isinstance(from_rllib(to_rllib("envoi:catch")), envoi.models.make("catch").__class__)
-    assert envoi.adapters.from_env(to_rllib(env)) is env
-
-
 def test_a_creator_warns_once_in_a_process_of_what_it_narrows():
     def env():
         return Shaped(Array((2,), "float64"), Array((1,), "float64", -1, 1))
@@ -128,13 +119,6 @@ def test_the_spaces_are_gymnasiums_where_the_form_is_not_canonical():
 
 def starts(form, seeds):
     return [form.reset(seed=seed)[0].tolist() for seed in seeds]
-
-
-def test_the_seed_that_the_core_gets_fits_every_framework():
-    form = to_rllib("envoi:catch")(Context(worker_index=5))
-    for seed in (0, 1, 2**31 - 1, 10**6 + 3):
-        assert 0 <= form.seeds.core_seed(seed) < 2**31
-        assert type(form.seeds.core_seed(seed)) is int
 
 
 def test_a_repeated_seed_continues_in_training_and_replays_in_evaluation():

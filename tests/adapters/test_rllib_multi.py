@@ -115,17 +115,6 @@ def test_each_agent_has_its_canonical_spaces_and_equal_agents_share_their_codec(
     assert list(form.observation_space.spaces) == form.agents
 
 
-def test_a_creator_makes_what_its_environment_needs_and_gives_it_back(game):
-    creator = to_rllib(game)
-    assert isinstance(creator, EnvCreator)
-    assert from_rllib(creator) is game
-    form = creator({})
-    assert isinstance(form, RLlibMultiEnv)
-    assert from_rllib(form) is form.core
-    assert recognises(form)
-    assert recognises(creator)
-
-
 @pytest.mark.parametrize("canonical", [True, False])
 def test_core_to_form_and_back_is_exact_in_all_values(game, canonical):
     form = RLlibMultiEnv(copy.deepcopy(game), canonical=canonical)
@@ -285,13 +274,6 @@ def test_losses_and_refusals_name_the_agent():
 def start(form, **arguments):
     observations, _ = form.reset(**arguments)
     return tuple(np.concatenate([np.ravel(value) for value in observations.values()]).tolist())
-
-
-def test_a_repeated_seed_continues_in_training_and_replays_in_evaluation():
-    creator = to_rllib(ScriptedGame)
-    trains, evaluates = creator({}), creator({"in_evaluation": True})
-    assert len({start(trains, seed=3) for _ in range(3)}) == 3
-    assert len({start(evaluates, seed=3) for _ in range(3)}) == 1
 
 
 def test_the_reset_of_rllibs_checker_does_not_make_all_environments_alike():

@@ -40,6 +40,12 @@ PROMISES = {
     "shown = subprocess.run(command, capture_output=True, text=True)\n"
     "assert 'train' in shown.stdout, shown\n",
     "numba": "import envoi\nenvoi.batch(envoi.models.Catch(), 4, compiled=True).reset(seed=0)\n",
+    "curricula": "import envoi\nfrom envoi.curricula import SelfPaced\n"
+    "start, target = ([envoi.NormalFloat('length', mean, 0.1)] for mean in (0.5, 0.6))\n"
+    "curriculum = SelfPaced(start, target, bound=0, update_every=2)\n"
+    "env = envoi.Contextual(envoi.models.CartPole(), selector=curriculum)\n"
+    "for _ in range(4):\n    env.reset()\n    while not env.step(0).terminated:\n        pass\n"
+    "assert curriculum.mean[0] > 0.5\n",
     "parquet": "from envoi.integrations.evaluation import evaluate\n"
     "evaluate(lambda _: 0, 'envoi:cartpole', contexts='length=0.3,0.5', out='found')\n",
     "play": "import pygame, typer, yaml\nfrom gymnasium.utils import play\n",
