@@ -43,7 +43,7 @@ PROMISES = {
     "curricula": "import envoi\nfrom envoi.curricula import SelfPaced\n"
     "start, target = ([envoi.NormalFloat('length', mean, 0.1)] for mean in (0.5, 0.6))\n"
     "curriculum = SelfPaced(start, target, bound=0, update_every=2)\n"
-    "env = envoi.Contextual(envoi.models.CartPole(), selector=curriculum)\n"
+    "env = envoi.Contextual(envoi.models.CartPole(), context_selector=curriculum)\n"
     "for _ in range(4):\n    env.reset()\n    while not env.step(0).terminated:\n        pass\n"
     "assert curriculum.mean[0] > 0.5\n",
     "parquet": "from envoi.integrations.evaluation import evaluate\n"
