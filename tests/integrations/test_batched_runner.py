@@ -3,6 +3,7 @@
 import pickle
 from functools import partial
 from itertools import chain
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -24,7 +25,6 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from runner_results import numbers, plain
-from timed_env import Timed
 
 import envoi
 from envoi.adapters import to_rllib
@@ -36,6 +36,60 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*Overriding environment rllib-single-agent-env-v0:UserWarning"),
     pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning"),
 ]
+
+OBSERVATIONS = {
+    "flat": envoi.Array((3,), "float32"),
+    "nested": {"place": envoi.Array((2,), "float64"), "gear": envoi.Discrete(4)},
+}
+ACTIONS = {
+    "discrete": envoi.Discrete(3),
+    "box": envoi.Array((2,), "float32", -2, 3),
+    "several": envoi.MultiDiscrete([3, 2]),
+}
+
+
+class TimedState(NamedTuple):
+    time: int
+    length: int
+    terminates: bool
+    place: Any
+
+
+class Timed(envoi.Model):
+    """Episodes with one of `lengths` steps each, sampled at their start, that terminate or are truncated."""
+
+    state_spec = None
+
+    def __init__(self, lengths=(1, 2, 5, 9), observation="flat", action="discrete", infos=True):
+        self.lengths, self.infos = tuple(lengths), infos
+        self.observation_spec, self.action_spec = OBSERVATIONS[observation], ACTIONS[action]
+
+    def initial(self, rng, context):
+        return TimedState(0, int(rng.choice(self.lengths)), bool(rng.random() < 0.5), rng.normal(size=2))
+
+    def transition(self, state, action, rng):
+        moved = state.place + 0.1 * float(np.sum(action)) + rng.normal(size=2)
+        return state._replace(time=state.time + 1, place=moved)
+
+    def observe(self, state, rng):
+        if isinstance(self.observation_spec, dict):
+            return {"place": state.place, "gear": np.int64(state.time % 4)}
+        return np.array([*state.place, state.time], np.float32)
+
+    def reward(self, state, action, next_state):
+        return float(next_state.place.sum()) + next_state.time / 7
+
+    def terminal(self, state):
+        return state.time >= state.length and state.terminates
+
+    def truncated(self, state):
+        return state.time >= state.length and not state.terminates
+
+    def info(self, state):
+        if not self.infos or state.time % 2:
+            return {}
+        return {"time": state.time, "word": "far" if state.place[0] > 1 else None}
+
 
 SMALL = {"fcnet_hiddens": [8], "head_fcnet_hiddens": [8]}
 CONFIGS = {"PPO": PPOConfig, "DQN": DQNConfig, "SAC": SACConfig}
