@@ -238,3 +238,51 @@ def scalar_model(random):
             discount if random.random() < 0.5 else "",
         ]
     )
+
+
+FUNCTIONS = ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp",
+             "expm1", "log", "log2", "log10", "log1p", "sqrt", "erf", "erfc", "floor", "ceil", "trunc",
+             "fabs")  # fmt: skip
+NUMBERS = ("x", "y", "n", "m", "p", "q") * 2 + (
+    "0", "1", "2", "-1", "3", "7", "0.5", "2.0", "-1.5", "0.0", "-0.0", "1e308", "True", "False", "2**53 + 1", "2**62",
+)  # fmt: skip
+
+
+def expression(random, depth=3):
+    """Returns any expression of the floats x and y, the ints n and m and the bools p and q; it may raise an error."""
+    pick = random.choice
+
+    def part():
+        return expression(random, depth - 1)
+
+    if depth == 0 or random.random() < 0.12:
+        return f"({pick(NUMBERS)})"
+    return pick(
+        [lambda: f"({part()} {pick(['+', '-', '*', '/', '//', '%'])} {part()})"] * 9
+        + [lambda: f"({part()} {pick(['<', '<=', '>', '>=', '==', '!='])} {part()})"] * 3
+        + [lambda: f"({part()} {pick(['and', 'or'])} {part()})", lambda: f"({part()} if {part()} else {part()})"] * 2
+        + [lambda: f"{pick(['min', 'max'])}({part()}, {part()})", lambda: f"(-{part()})"] * 2
+        + [lambda: f"{pick(['abs', 'int', 'float', 'round', 'bool'])}({part()})"] * 3
+        + [lambda: f"math.{pick(FUNCTIONS)}({part()})"] * 5
+        + [
+            lambda: f"({part()} ** {pick(['2', '3', '0.5', '-1', 'x', '(n % 5)', '(1 / 3)', '-2.5', 'p'])})",
+            lambda: f"({part()} {pick('&|^')} {part()})",
+            lambda: f"({part()} {pick(['<<', '>>'])} {pick(['1', '3', '(n % 70)', '-1'])})",
+            lambda: f"(not {part()})",
+            lambda: f"(~{part()})",
+            lambda: f"min({part()}, {part()}, {part()})",
+            lambda: f"math.{pick(['atan2', 'copysign', 'pow'])}({part()}, {part()})",
+            lambda: f"({part()} < {part()} <= {part()})",
+        ]
+    )()
+
+
+FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.7, 1e-300, 1e300, 1e16, 2.0**53, float("inf"), float("-inf"), float("nan"))
+INTS = (0, 1, -1, 2, 3, -7, 63, 64, 2**53, 2**53 + 1, -(2**53) - 1, 2**62, 2**63 - 1, -(2**63))
+
+
+def operands(random):
+    """Returns values of x, y, n, m, p and q."""
+    floats = [random.choice(FLOATS) if random.random() < 0.5 else random.gauss(0, 3) for _ in "xy"]
+    ints = [random.choice(INTS) if random.random() < 0.5 else random.randint(-9, 9) for _ in "nm"]
+    return *floats, *ints, random.random() < 0.5, random.random() < 0.5

@@ -2,7 +2,9 @@
 
 import importlib.util
 import linecache
+import math
 import sys
+from random import Random
 
 import generated_models
 import numpy as np
@@ -14,6 +16,7 @@ from twins import interpreted
 
 import envoi
 from envoi import tree
+from envoi.compiling.functions import Functions
 from envoi.errors import NotCompilable
 
 numba = pytest.importorskip("numba")
@@ -121,3 +124,64 @@ def test_a_random_model_has_the_same_bits_compiled(random, seed, tmp_path_factor
     except AssertionError as error:
         error.add_note(text)
         raise
+
+
+class Blank(envoi.Model):
+    observation_spec, action_spec = envoi.Array((), "float64"), envoi.Discrete(2)
+
+    def initial(self, rng, context):
+        return 0.0
+
+    def transition(self, state, action, rng):
+        return state
+
+    def observe(self, state, rng):
+        return state
+
+    def reward(self, state, action, next_state):
+        return 0.0
+
+    def terminal(self, state):
+        return False
+
+
+KINDS = (numba.float64, numba.float64, numba.int64, numba.int64, numba.boolean, numba.boolean)
+
+
+def result_of(function, values):
+    """Returns the float that a result is, with one nan for all; or the class of the error."""
+    try:
+        result = function(*values)
+        return ValueError if isinstance(result, complex) else math.nan if result != result else float(result)
+    except (ArithmeticError, ValueError, TypeError) as error:
+        return type(error)
+
+
+def differences(random, functions):
+    """Compiles a random expression. Returns None if it is refused, else the values for which it is not Python's."""
+    text, space = generated_models.expression(random), {"math": math}
+    exec(f"def f(x, y, n, m, p, q):\n    return {text}\n", space)
+    try:
+        dispatcher = functions.jitted(space["f"], "reward")
+        dispatcher.compile(KINDS)
+    except (numba.core.errors.NumbaError, NotCompilable):
+        return None
+    (compiled,) = [one.entry_point for one in dispatcher.overloads.values()]
+    wrong = []
+    for _ in range(40):
+        values = generated_models.operands(random)
+        one, other = result_of(space["f"], values), result_of(compiled, values)
+        # Numbers that do not fit are an error where Python has larger ones.
+        allowed = other is OverflowError or (isinstance(one, type) and isinstance(other, type))
+        if not allowed and (isinstance(one, type) or isinstance(other, type) or exact(one) != exact(other)):
+            wrong.append((text, values, one, other))
+    return wrong
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+@pytest.mark.parametrize("count", [25, pytest.param(536, marks=pytest.mark.deep)])
+def test_random_expressions_have_pythons_values_or_none(count):
+    functions, chosen = Functions(Blank(), ["reward"]), Random(count)
+    found = [differences(chosen, functions) for _ in range(count)]
+    assert [wrong for wrong in found if wrong] == []
+    assert found.count(None) < 0.6 * count, "too many are refused"
