@@ -114,6 +114,6 @@ def _said(info: Mapping[Any, Any]) -> Any:
     """Returns what an info says of success: of several agents', the mean of those who say it."""
     if "is_success" in info:
         return info["is_success"]
-    every = cast("list[Any]", [*info.values()])
+    every: list[Any] = [*info.values()]
     found: list[Any] = [one["is_success"] for one in every if isinstance(one, Mapping) and "is_success" in one]
     return np.mean(found) if found else None
