@@ -1,8 +1,11 @@
 """A run that continues from an exact checkpoint has the weights of one that never stopped, bit for bit."""
 
 import hashlib
+import os
 import re
+import signal
 import threading
+import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -11,7 +14,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 
 import envoi
 from envoi.context import ContextSpace, UniformFloat
-from envoi.integrations.rllib import Settings, configure
+from envoi.integrations.rllib import RunFolder, Settings, configure
 
 pytest.importorskip("ray")
 from ray.rllib.algorithms.appo import APPOConfig
@@ -156,3 +159,38 @@ def test_algorithms_that_do_not_wait_for_their_runners_are_refused():
         configure(APPOConfig(), "envoi:catch", exact=True)
     with pytest.raises(envoi.EnvoiError, match="IMPALA"):
         Settings("envoi:catch", "impala", exact=True)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("env", "runners"), [("envoi:cartpole", 0), ("envoi:rps", 2)])
+def test_killed_job_ends_with_the_weights_of_an_uninterrupted_one(spawn, env, runners, tmp_path):
+    options = ("--exact", "--stop-steps", 5000, "--set", "train_batch_size_per_learner=1000")
+    whole, killed = (
+        spawn("train", env, *options, "--num-env-runners", runners, "--out", tmp_path / name)
+        for name in ("whole", "killed")
+    )
+    folder = RunFolder(tmp_path / "killed")
+    deadline = time.monotonic() + 120
+    while not folder.checkpoint.exists():
+        assert time.monotonic() < deadline
+        assert killed.poll() is None, killed.communicate()
+        time.sleep(0.2)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    resumed = spawn("train", "--resume", "--out", folder.path)
+    for process in (whole, resumed):
+        out, err = process.communicate(timeout=240)
+        assert process.returncode == 0, out + err
+    assert saved_weights(tmp_path / "killed") == saved_weights(tmp_path / "whole")
+
+
+def saved_weights(folder):
+    from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
+
+    root = RunFolder(folder).checkpoint.resolve() / "learner_group" / "learner" / "rl_module"
+    module = MultiRLModule.from_checkpoint(root)
+    return {
+        (name, key): value.numpy().tobytes()
+        for name in module.keys()  # noqa: SIM118
+        for key, value in module[name].state_dict().items()
+    }
