@@ -314,3 +314,37 @@ def test_kernels_hold_what_was_imported_and_follow_globals(tmp_path, monkeypatch
         pair(module.Edited, 3, 2)  # of the functions in memory, which Python runs too
     finally:
         del sys.modules["edited_model"]
+
+
+class Settings:
+    speed = 2.0
+
+
+WEIGHTS = np.array([1.0, 2.0])
+
+
+class Changing(Plain):
+    level = 0.125
+
+    def bonus(self):
+        return 0.5
+
+    def transition(self, state, action, rng):
+        return state._replace(x=0.5 * state.x + Settings.speed + float(WEIGHTS[0]) + self.level + self.bonus())
+
+
+CHANGES = {
+    "an attribute of a class": lambda patch: patch.setattr(Settings, "speed", 7.0),
+    "an array": lambda patch: patch.setitem(globals(), "WEIGHTS", np.array([9.0, 2.0])),
+    "a number of the model's class": lambda patch: patch.setattr(Changing, "level", 3.0),
+    "a method": lambda patch: patch.setattr(Changing, "bonus", lambda self: 11.0),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_changes_between_steps_is_followed(what, monkeypatch):
+    one, other = pair(Changing, 2)
+    CHANGES[what](monkeypatch)
+    step_both(one, other)
+    monkeypatch.undo()
+    step_both(one, other, in_kernel=True)
