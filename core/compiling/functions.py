@@ -139,6 +139,8 @@ class Functions:
         if isinstance(function, FunctionType):
             if not _is_of_library(function):
                 self._reach_function(function)
+        elif isinstance(value, type) and issubclass(value, tuple):
+            return  # a named tuple, whose fields are in its text
         elif not is_constant(value) and not _is_of_library(value) and id(value) not in self._seen:
             self._seen[id(value)] = value
             for inner in sorted(names):
