@@ -319,3 +319,13 @@ def test_what_follows_from_contexts_that_lanes_share_is_computed_once():
     assert batch.reset(mask=two).observation[:, 0].tolist() == [3, 4, 5]
     assert CALLS == [1, 2, 2]
     assert derived(rows, dict(zip(FEATURES, range(4), strict=True)), 1).tolist() == [0, 1, 2, 3]  # of any others
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+def test_infos_of_contexts_in_force_can_be_copied(copied):
+    batch = envoi.batch(Contextual(Held(), {"old": {}, "new": {"whole": 0}}, hide_context=True), 3)
+    batch.reset(seed=0)
+    for restart in (None, np.array([True, False, True])):
+        infos = batch.step(batch.sample_action(), restart).info
+        assert list(copied(infos)) == list(infos)
+        assert len(infos[0]) > 0

@@ -319,6 +319,9 @@ class InfosInForce(Infos):
         self._now, self._entries = now, None
         self._lanes, self._n, self.mask = None, len(now.place), mask
 
+    def __reduce__(self) -> Any:
+        return InfosInForce, (self._now, self.mask)  # by no attributes, because two are computed
+
     @property
     def columns(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The columns."""
