@@ -47,6 +47,9 @@ def lane_seeds(seed: int | Sequence[int | None] | None, n: int) -> list[int | No
     if isinstance(seed, (Sequence, np.ndarray)):
         if len(seed) != n:
             raise SpecError(f"seed: expected one seed for each of {n} lanes, got {len(seed)}")
+        given: Any = seed
+        if type(given) is list and set(map(type, given)) == {int} and min(given) >= 0:
+            return given
         return [check_seed(s) for s in seed]
     root, size = np.random.SeedSequence(check_seed(seed)), n
     while True:
@@ -64,8 +67,22 @@ class Streams:
         seed: An integer of at least 0; None takes entropy from the operating system.
     """
 
+    _entropy: int | list[int]  # a seed, or the seeds of lanes that share the streams; in place of a root
+
     def __init__(self, seed: int | None = None) -> None:
-        self._root = np.random.SeedSequence(check_seed(seed))
+        found = check_seed(seed)
+        if found is None:
+            self._root = np.random.SeedSequence()
+        else:
+            self._entropy = found
+
+    @cached_property
+    def _root(self) -> np.random.SeedSequence:  # pyright: ignore[reportRedeclaration]
+        # Made when it is asked for: many seeds are given, and few of the five generators used.
+        seed = self._entropy
+        if not isinstance(seed, int):
+            seed = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
+        return np.random.SeedSequence(seed)
 
     @classmethod
     def from_generator(cls, generator: np.random.Generator) -> Streams:
@@ -83,7 +100,11 @@ class Streams:
         return streams
 
     def _child(self, index: int) -> np.random.Generator:
-        entropy, key = self._root.entropy, (*self._root.spawn_key, index)
+        known = vars(self).get("_entropy")
+        if type(known) is int:
+            entropy, key = known, (index,)
+        else:
+            entropy, key = self._root.entropy, (*self._root.spawn_key, index)
         return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
 
     @cached_property
@@ -116,6 +137,9 @@ class Streams:
         return copy.deepcopy(self)
 
 
+_NO_GENERATORS = ("_root", "_entropy")
+
+
 class StreamStates:
     """The states of many streams at one time, to which they can return: as a snapshot, or where a step is refused.
 
@@ -139,7 +163,7 @@ class StreamStates:
         for name in names:
             getattr(streams, name)
         for name, generator in vars(streams).items():
-            if name != "_root":
+            if name not in _NO_GENERATORS:
                 views = state_memory(generator)
                 self._views.extend(views or ())
                 if views is None:
@@ -169,7 +193,7 @@ class StreamStates:
     def put_back(self) -> None:
         """Returns the streams to the states."""
         for streams, made in zip(self._streams, self._made, strict=True):
-            for name in vars(streams).keys() - {"_root", *made}:
+            for name in vars(streams).keys() - {*_NO_GENERATORS, *made}:
                 delattr(streams, name)  # made since, out of the seed
         start = 0
         for view in self._views:
@@ -219,12 +243,26 @@ def state_memory(generator: np.random.Generator) -> list[memoryview] | None:
     return _memory(bits)
 
 
-def state_address(generator: np.random.Generator) -> int:
-    """Returns the address of the four numbers of a generator's state; 0 if `state_memory` returns None."""
-    if state_memory(generator) is None:
-        return 0
+def addresses(generator: np.random.Generator) -> tuple[int, int, int, int, int]:
+    """Returns where a generator is, for compiled code.
+
+    Returns:
+        The addresses of its state, and of the functions `next_double`, `next_uint32` and `next_uint64`; and of the four
+        numbers in its state, 0 if `state_memory` returns None. They hold as long as the generator lives.
+    """
     bits: Any = generator.bit_generator
-    return ctypes.c_uint64.from_address(bits.ctypes.state_address).value
+    at = _capsule_pointer()(bits.capsule, b"BitGenerator")
+    state, next_uint64, next_uint32, next_double = (ctypes.c_uint64 * 4).from_address(at)
+    known = type(bits) is np.random.PCG64 and _memory_is_known()
+    numbers = ctypes.c_uint64.from_address(state).value if known else 0
+    return state, next_double, next_uint32, next_uint64, numbers
+
+
+@cache
+def _capsule_pointer() -> Any:
+    function = ctypes.pythonapi.PyCapsule_GetPointer
+    function.restype, function.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    return function
 
 
 def _memory(bits: Any) -> list[memoryview]:
@@ -254,6 +292,7 @@ def batch_streams(seed: int | Sequence[int | None] | None, n: int) -> Streams | 
         seeds = lane_seeds(seed, n)
         if all(s is None for s in seeds):
             return None
-        words = [0 if s is None else s for s in seeds]
-        seed = int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
+        streams = Streams.__new__(Streams)
+        streams._entropy = [0 if s is None else s for s in seeds]
+        return streams
     return Streams(seed)

@@ -13,7 +13,7 @@ from ..authoring.model import Model
 from ..compiling.choice import Compiled, check_compiled
 from ..errors import NotCompilable
 from ..lane_values import lane
-from ..protocol.env import Env, Reset, Step
+from ..protocol.env import Env, Reset, Step, make_step
 from ..protocol.process import Snapshot
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams
@@ -48,30 +48,31 @@ class CompiledModel(Env):
         self.reward_spec, self.discount_spec = model.reward_spec, model.discount_spec
         self.state_spec, self.metadata, self.render_mode = model.state_spec, model.metadata, model.render_mode
         self.made_by = model.made_by
+        self._has_default_discount = self.discount_spec == Env.discount_spec
 
     @property
     def _model(self) -> Any:
-        return self.lanes.envs[0]
+        """The model, without its episode."""
+        return self.lanes.members[0]
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         observation, info = self.lanes.reset(seed=None if seed is None else [seed], options=options)
         return Reset(lane(self.observation_spec, observation, 0), info[0])
 
     def step(self, action: Any) -> Step:
+        values: Any = self.lanes.step_alone(action)
+        if values is not None and self._has_default_discount:
+            observation, reward, ends, cuts, discount, _ = values
+            terminated, truncated = (False, False) if ends is None else (bool(ends[0]), bool(cuts[0]))
+            discount = float(not terminated) if discount is None else discount.item()
+            return make_step((observation[0], reward.item(), terminated, truncated, discount, {}))
         actions = tree.map_leaves(lambda _, leaf: np.asarray(leaf)[None], self.action_spec, action)
-        observation, reward, terminated, truncated, discount, infos = cast("Any", self.lanes.step(actions))
-        return Step(
-            lane(self.observation_spec, observation, 0),
-            self._number(lane(self.reward_spec, reward, 0)),
-            bool(terminated[0]),
-            bool(truncated[0]),
-            self._number(lane(self.discount_spec, discount, 0)),
-            infos[0],
-        )
-
-    def _number(self, value: Any) -> Any:
-        """Returns a number of a scalar model as Python's."""
-        return value.item() if isinstance(value, AnyScalar) else value
+        step: Any = self.lanes.step(actions)
+        observation, *numbers, infos = step
+        specs = (self.reward_spec, None, None, self.discount_spec)
+        each = [one[0] if spec is None else lane(spec, one, 0) for spec, one in zip(specs, numbers, strict=True)]
+        each = [one.item() if isinstance(one, AnyScalar) else one for one in each]  # numbers of a model are Python's
+        return make_step((lane(self.observation_spec, observation, 0), *each, infos[0]))
 
     def step_program(self) -> Program:
         """Returns `step` as a program: a call of a kernel."""
@@ -104,7 +105,7 @@ info = {{}} if _infos is None else _infos[0]"""
     @property
     def state(self) -> Any:
         """The state; can be set to any state of the model, see `Model.state`."""
-        return self._model.state
+        return self.lanes.state[0]
 
     @state.setter
     def state(self, state: Any) -> None:
@@ -125,7 +126,7 @@ info = {{}} if _infos is None else _infos[0]"""
 
     @rng.setter
     def rng(self, generator: np.random.Generator) -> None:
-        self._model.rng = generator
+        self.lanes.envs[0].rng = generator
 
     @property
     def rewarder(self) -> Rewarder:
@@ -134,7 +135,7 @@ info = {{}} if _infos is None else _infos[0]"""
 
     @rewarder.setter
     def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
-        self._model.rewarder = rewarder
+        self.lanes.rewarder = rewarder
         self.reward_spec = self._model.reward_spec
 
     @property
@@ -153,26 +154,24 @@ info = {{}} if _infos is None else _infos[0]"""
     @property
     def context(self) -> Any:
         """The context of the coming episodes; can be set."""
-        return self._model.context
+        return {name: values[0] for name, values in self.lanes.context.items()}
 
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
-        self._model.context = context
+        self.lanes.envs[0].context = context
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(type(self), self._model.snapshot())
+        return Snapshot(type(self), self.lanes.snapshot())
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._model.restore(self._content(snapshot))
-        if self._model.has_begun:
-            self.lanes.resume([self._model.state], observe=False)
+        self.lanes.restore(self._content(snapshot))
 
     def render(self) -> Any:
-        return self._model.render()
+        return self.lanes.envs[0].render()
 
     @property
     def unwrapped(self) -> Any:
-        return self._model
+        return self.lanes.envs[0]
 
 
 def _with_lane_axis(action: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +21,7 @@ from ..protocol.fast_steps import Count
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 from ..protocol.reset_options import CONTEXT, of_the_episode
-from ..seeding import Streams, StreamStates, batch_streams, lane_seeds
+from ..seeding import Streams, StreamStates, addresses, batch_streams, lane_seeds
 from ..spec import Spec
 from .context_table import Coming, ContextTable, Places, rows_of
 from .lanes import Lanes, StreamsOf
@@ -43,17 +44,18 @@ class CompiledLanes(Lanes):
     Attributes:
         choice: The state of the decision to compile.
         is_watched: True while other functions stand in for the model's, which must not be compiled.
-        coming: The contexts of the lanes that begin in the next step or reset; None for those that they have.
-        place: While a kernel steps: the places of the lanes' contexts in the table of the last `coming`; never changed.
+        in_records: True while the records hold the episodes.
+        coming: For then: the contexts of the lanes that begin in the next step or reset; None for those that they have.
+        place: The places of the lanes' contexts in the table of the last `coming`, an array that is never changed.
     """
 
     choice: Choice
     is_watched = False
+    in_records = False
     coming: Coming | None = None
     place: Places
     _lanes: tuple[Any, ...] = ()
     _runner: Runner | None = None
-    _in_records = False  # True if the records of the runner hold the states
     _in_class = True  # True if the environments hold them
     _ended: Any = None  # the mask of the lanes that have ended, where the environments hold the states
     _observation: Any
@@ -70,11 +72,12 @@ class CompiledLanes(Lanes):
     _streams_of: list[Any]
     _kinds: Sequence[Any] = ()
     _steps_alone = False
+    _is_plain = False  # True if the kernel needs nothing from outside for a step
     _unusual: list[Streams]  # streams of lanes whose states a kernel cannot save
 
-    _passing = ("coming", "place", "_runner", "_unusual", "_in_records", "_in_class", "_table", "_own",
+    _passing = ("coming", "place", "_runner", "_unusual", "in_records", "_in_class", "_table", "_own",
                 "_lane_contexts", "_states", "_stream_states", "_streams_of", "_kinds", "_steps_alone",
-                "_last")  # fmt: skip
+                "_is_plain", "_last")  # fmt: skip
 
     def __init__(self, envs: Sequence[Env], compiled: Compiled = "auto", streams: StreamsOf = "lanes") -> None:
         super().__init__(envs, streams)
@@ -111,12 +114,12 @@ class CompiledLanes(Lanes):
         self._lanes = tuple(envs)
 
     @property
-    def _as_they_are(self) -> tuple[Any, ...]:
+    def members(self) -> tuple[Any, ...]:
         return self._lanes
 
     @property
     def _over(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return cast("Runner", self._runner).over.copy() if self._in_records else self._ended
+        return cast("Runner", self._runner).over.copy() if self.in_records else self._ended
 
     @_over.setter
     def _over(self, over: Any) -> None:
@@ -126,12 +129,12 @@ class CompiledLanes(Lanes):
     @property
     def observation(self) -> Any:
         """The latest observations."""
-        return self._observation if self._in_records else Lanes.observation.__get__(self)
+        return self._observation if self.in_records else Lanes.observation.__get__(self)
 
     @property
     def state(self) -> tuple[Any, ...]:
         """The state of each lane."""
-        if not self._in_records:
+        if not self.in_records:
             return tuple(env.state for env in self._lanes)
         if self._states is None:
             runner = cast("Runner", self._runner)
@@ -149,7 +152,7 @@ class CompiledLanes(Lanes):
 
     def _bring_up_to_date(self) -> None:
         """Gives the environments the episodes and contexts that the records hold."""
-        if self._in_class or not self._in_records:
+        if self._in_class or not self.in_records:
             return
         states, over = self.state, self._over.tolist()
         held = tree.map_leaves(lambda leaf: leaf.copy(), self._observation)
@@ -166,19 +169,19 @@ class CompiledLanes(Lanes):
 
     def _leave_records(self) -> None:
         """Gives the episodes to the environments, which may change them."""
-        if self._in_records:
+        if self.in_records:
             self._bring_up_to_date()
             self._ended = self._over
-            self._in_records, self._states = False, None
+            self.in_records, self._states = False, None
 
     def _usable(self) -> Runner | None:
         """Returns the runner, with the states of all lanes in its records; None where steps must be interpreted."""
         runner = self._runner
         if runner is None:
             return None
-        if self._in_records and not runner.plan.is_unchanged():
+        if self.in_records and not runner.plan.is_unchanged():
             self._leave_records()
-        return runner if self._in_records or self._into_records(runner) else None
+        return runner if self.in_records or self._into_records(runner) else None
 
     def _into_records(self, runner: Runner) -> bool:
         """Takes over the episodes of the environments; returns False if one cannot be stepped by the kernel."""
@@ -203,27 +206,27 @@ class CompiledLanes(Lanes):
         self._hold_contexts(table, place)
         self._lane_contexts = table.contexts(place)
         self._find_streams(runner)
-        self._in_records, self._in_class, self._states = True, True, None
+        self.in_records, self._in_class, self._states = True, True, None
         return True
 
-    def _find_streams(self, runner: Runner) -> None:
-        """Tells the kernel where the streams of the lanes are that have other ones than before."""
-        from ..compiling.random_streams import addresses_of
-        from ..seeding import state_address
-
+    def _find_streams(self, runner: Runner, lanes: Iterable[int] | None = None) -> None:
+        """Tells the kernel where the streams of some lanes are, or of all."""
         bits, draws = runner.arrays["bits"], runner.plan.draws
-        used = [name for name, own in (("dynamics", draws - {"observe"}), ("observation", draws & {"observe"})) if own]
+        columns = [(0, "dynamics")] if draws - {"observe"} else []
+        columns += [(1, "observation")] if "observe" in draws else []
+        for index in range(self.batch_size) if lanes is None else lanes:
+            streams, known = self._lanes[index].streams, self._streams_of[index]
+            for k, name in columns:
+                generator = getattr(streams, name)
+                if known[k] is not generator:
+                    known[k] = generator
+                    found = addresses(generator)
+                    bits[index, 4 * k : 4 * k + 4], bits[index, 8 + k] = found[:4], found[4]
         self._unusual = []
-        for index, env in enumerate(self._lanes if used else ()):
-            streams = env.streams
-            for k, name in enumerate(("dynamics", "observation")):
-                generator = getattr(streams, name) if name in used else None
-                if generator is not None and self._streams_of[index][k] is not generator:
-                    bits[index, 4 * k : 4 * k + 4] = addresses_of(generator)
-                    bits[index, 8 + k] = state_address(generator)
-                    self._streams_of[index][k] = generator
-                if generator is not None and not bits[index, 8 + k]:
-                    self._unusual.append(streams)
+        for k, _ in columns:
+            for index in np.flatnonzero(bits[:, 8 + k] == 0).tolist():
+                self._unusual.append(self._lanes[index].streams)
+        self._is_plain = runner.plan.begins and not self._unusual
 
     # Steps.
 
@@ -251,8 +254,6 @@ class CompiledLanes(Lanes):
         """True if a kernel takes the next step, and so can count it for a wrapper; see `counted_step`."""
         return self._usable() is not None
 
-    takes_coming = counts_steps
-
     def counted_step(
         self, action: Any, restart: Mask | None = None, hold: Mask | None = None, count: Count | None = None
     ) -> Any:
@@ -262,51 +263,57 @@ class CompiledLanes(Lanes):
             return None
         if hold is not None:
             restart, hold = step_masks(self, restart, hold)
-        if hold is None:
-            values = self._launch(runner, action, restart, count)
-            if values is not None:
-                self._commit(runner, values[0], restart)
-            return values
-        before = self._observation
-        with runner.holding(hold):
+            if restart is None and self.coming is not None:
+                restart = runner.none  # so that places of its table are held
+        if hold is not None:
+            with runner.holding(hold):
+                values = self._launch(runner, action, restart, count)
+        elif restart is None and self._is_plain:
+            values = runner.launch(runner, action, None, count, None, None)
+        elif self.coming is not None and self._is_plain:
+            values = runner.launch(runner, action, restart, count, self.coming, None)
+        else:
             values = self._launch(runner, action, restart, count)
         if values is None:
             return None
-        index = hold.nonzero()[0]
-        observation, *middle, _, _ = values  # the last is a mask of all lanes that have ended, also of those that pause
-        observation = put(observation, index, take(before, index))
+        observation = values[0]
+        if hold is not None:
+            index = hold.nonzero()[0]
+            observation, *middle, _, _ = values  # the last is a mask of all that have ended, also of those that pause
+            observation = put(observation, index, take(self._observation, index))
+            values = (observation, *middle, Infos(columns={}, n=self.batch_size, mask=~hold), None)
         self._commit(runner, observation, restart)
-        return (observation, *middle, Infos(columns={}, n=self.batch_size, mask=~hold), None)
+        return values
 
     def _launch(
         self, runner: Runner, action: Any, restart: Any, count: Count | None, coming: Coming | None = None
     ) -> Any:
         """Computes a step, which `_commit` makes that of the lanes. Returns None where it must be interpreted."""
-        if restart is None and not self._unusual:
-            return runner.launch(runner, action, None, count, None, None)
         if restart is not None and coming is None:
             coming = self.coming or self._own
             if coming is None:
                 coming = self._own = Coming(self._table, self.place, self.place)
-        if runner.plan.begins and not self._unusual:
+        if self._is_plain:
             return runner.launch(runner, action, restart, count, coming, None)
         undo: list[StreamStates] = []
-
-        def ask(begins: Any) -> None:
-            lanes = begins.nonzero()[0]
-            envs = [self._lanes[index] for index in lanes.tolist()]
-            undo.append(StreamStates([*(env.streams for env in envs), *self._unusual], ("dynamics", "observation")))
-            if not runner.plan.begins and coming is not None:
-                for row, (env, place) in enumerate(zip(envs, coming.of_lanes(lanes).tolist(), strict=True)):
-                    state = env.initial(env.streams.dynamics, dict(coming.table.context(place)))
-                    runner.write_fresh([np.asarray(leaf)[None] for _, leaf in tree.leaves(state)], row)
-
         try:
+            ask = partial(self._prepare_step, runner, coming, undo)
             return runner.launch(runner, action, restart, count, coming, ask)
         except Exception:
             for states in undo:
                 states.put_back()
             raise
+
+    def _prepare_step(self, runner: Runner, coming: Coming | None, undo: list[StreamStates], begins: Mask) -> None:
+        """Makes the states in which lanes begin, where the kernel cannot, and saves streams that it cannot save."""
+        lanes = begins.nonzero()[0]
+        envs = [self._lanes[index] for index in lanes.tolist()]
+        undo.append(StreamStates([*(env.streams for env in envs), *self._unusual], ("dynamics", "observation")))
+        if runner.plan.begins or coming is None:
+            return
+        for row, (env, place) in enumerate(zip(envs, coming.of_lanes(lanes).tolist(), strict=True)):
+            state = env.initial(env.streams.dynamics, dict(coming.table.context(place)))
+            runner.write_fresh([np.asarray(leaf)[None] for _, leaf in tree.leaves(state)], row)
 
     def _commit(self, runner: Runner, observation: Any, restart: Any) -> None:
         """Makes the computed step that of the lanes."""
@@ -316,7 +323,7 @@ class CompiledLanes(Lanes):
         coming = self.coming
         if restart is not None and coming is not None:
             if coming.first >= 0:
-                coming.first += runner.begun
+                coming.first += runner.progress.item(1)
             self._table, self.place, self._own = coming.table, runner.place.copy(), None
 
     def undo_step(self) -> None:
@@ -325,9 +332,10 @@ class CompiledLanes(Lanes):
             return
         runner, self._observation, self._table, self.place, self._own, coming, restart = self._last
         runner.exchange()
+        runner.take_back()
         self._last, self._in_class, self._states = None, False, None
         if restart is not None and coming is not None and coming.first >= 0:
-            coming.first -= runner.begun
+            coming.first -= runner.progress.item(1)
 
     def step_alone(self, action: Any) -> Any:
         """Returns the values of `step_values` for a single lane, with infos None for an empty one.
@@ -335,7 +343,7 @@ class CompiledLanes(Lanes):
         The arrays of all values but the observation are changed by the next step.
         """
         runner = self._usable()
-        if runner is None or not self._steps_alone or self._unusual:
+        if runner is None or not self._steps_alone or not self._is_plain:
             return None
         ran = runner.step_alone(action)
         if ran is None:
@@ -412,29 +420,30 @@ class CompiledLanes(Lanes):
             raise ContextError(f"options: expected numbers of the types that the model was compiled for, got {options}")
         return Coming(contexts, index, index)
 
-    def _seed(self, runner: Runner, seed: Any, restart: Mask) -> tuple[Any, list[Any]]:
-        """Gives lanes that begin other streams; returns those before."""
-        n, before = self.batch_size, (self._streams, [env.streams for env in self._lanes])
-        seeds, streams = lane_seeds(seed, n), batch_streams(seed, n) or self._streams
+    def _seed(self, runner: Runner, seed: Any, restart: Mask) -> tuple[Any, dict[int, Streams]]:
+        """Gives lanes that begin other streams; returns those before, of the batch and of these lanes."""
+        seeds, streams = lane_seeds(seed, self.batch_size), batch_streams(seed, self.batch_size) or self._streams
+        seeded = [index for index in restart.nonzero()[0].tolist() if seeds[index] is not None]
+        changed = range(self.batch_size) if self.shares_streams else seeded
+        before = self._streams, {index: self._lanes[index].streams for index in changed}
+        self._streams = streams
         if self.shares_streams:
             self._share(streams or self.streams)
         else:
-            for index in restart.nonzero()[0].tolist():
-                if seeds[index] is not None:
-                    self._lanes[index].use_streams(Streams(seeds[index]))
-        self._streams = streams
-        self._find_streams(runner)
+            for index in seeded:
+                self._lanes[index].use_streams(Streams(seeds[index]))
+        self._find_streams(runner, changed)
         return before
 
-    def _return_to(self, runner: Runner, of_batch: Any, of_lanes: Sequence[Streams]) -> None:
+    def _return_to(self, runner: Runner, of_batch: Any, of_lanes: Mapping[int, Streams]) -> None:
         """Gives lanes the streams of before."""
         self._streams = of_batch
-        for env, streams in zip(self._lanes, of_lanes, strict=True):
-            env.use_streams(streams)
-        self._find_streams(runner)
+        for index, streams in of_lanes.items():
+            self._lanes[index].use_streams(streams)
+        self._find_streams(runner, of_lanes)
 
     def _streams_changed(self) -> None:
-        if self._in_records:
+        if self.in_records:
             self._find_streams(cast("Runner", self._runner))
 
     # Contexts.
@@ -466,14 +475,14 @@ class CompiledLanes(Lanes):
     @property
     def context(self) -> dict[str, list[Any]]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The contexts of the coming episodes; see `Lanes.context`."""
-        if not self._in_records:
+        if not self.in_records:
             return Lanes.context.__get__(self)
         lanes = self._table.contexts(self.place)
         return {name: [context[name] for context in lanes] for name in lanes[0]}
 
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
-        if not self._in_records:
+        if not self.in_records:
             Lanes.context.__set__(self, context)
             return
         n = self.batch_size
@@ -485,7 +494,7 @@ class CompiledLanes(Lanes):
         self._set_contexts(each, range(n), any(map(np.ndim, context.values())))
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
-        if not self._in_records:
+        if not self.in_records:
             super().put_context(context, lanes)
             return
         given, held = each_of(context, len(lanes)), self._table.contexts(self.place)
@@ -577,7 +586,7 @@ class CompiledLanes(Lanes):
         return Lanes  # a snapshot of one kind can be restored into the other
 
     def snapshot(self) -> Snapshot:
-        if not self._in_records:
+        if not self.in_records:
             return Snapshot(self._kind, super().snapshot().content)
         streams = [env.streams for env in self._lanes]
         if self._stream_states is None or not self._stream_states.cover(streams):
@@ -592,7 +601,7 @@ class CompiledLanes(Lanes):
         lanes, _, streams = self._content(snapshot)
         runner = self._runner
         fits = type(lanes) is _Rows and runner is not None and lanes.fits(runner, self.batch_size)
-        if not fits or not self._in_records or runner is None:
+        if not fits or not self.in_records or runner is None:
             super().restore(snapshot)
             return
         runner.restore(lanes.rows)
@@ -662,4 +671,5 @@ def rebuilt(example: Any, kinds: Sequence[Any], leaves: Sequence[Any]) -> Iterat
     ]
     if not isinstance(example, tuple):
         return iter(columns[0])
-    return map(getattr(type(cast("Any", example)), "_make", tuple), zip(*columns, strict=True))
+    made = zip(*columns, strict=True)
+    return map(partial(tuple.__new__, type(cast("Any", example))), made) if hasattr(example, "_fields") else made

@@ -134,12 +134,14 @@ class Coming:
         held: The places of the contexts in force, one a lane.
         places: Those of the coming episodes: one a lane, or where they are in turn as many as were chosen ahead.
         first: The next of the places, where they are in turn; -1 where each lane has its own.
+        last: Where they are in turn: the last `first` from which on there are enough for all lanes.
     """
 
-    __slots__ = ("first", "held", "places", "table")
+    __slots__ = ("first", "held", "last", "places", "table")
 
     def __init__(self, table: ContextTable, held: Places, places: Places, first: int = -1) -> None:
         self.table, self.held, self.places, self.first = table, held, places, first
+        self.last = len(places) - len(held)
 
     def of_lanes(self, lanes: Places) -> Places:
         """Returns the places of lanes that begin now."""

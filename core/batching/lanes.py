@@ -82,12 +82,12 @@ class Lanes(BatchEnv):
     def _share(self, streams: Streams) -> None:
         """Makes all lanes use one set of random streams."""
         self.shares_streams, self._streams = True, streams
-        for env in self._as_they_are:
+        for env in self.members:
             cast("Model", env.unwrapped).use_streams(streams)
 
     @property
-    def _as_they_are(self) -> tuple[Any, ...]:
-        """The environments, whose episodes may be old; for all that is not part of these."""
+    def members(self) -> tuple[Any, ...]:
+        """The environments, for all but their episodes and contexts, which may be old; see `envs`."""
         return self.envs
 
     def _streams_changed(self) -> None:
@@ -238,7 +238,7 @@ class Lanes(BatchEnv):
     @property
     def rewarder(self) -> Rewarder:
         """The rewarder of the lanes; can be set for all of them."""
-        return self._as_they_are[0].rewarder
+        return self.members[0].rewarder
 
     @rewarder.setter
     def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
@@ -248,27 +248,25 @@ class Lanes(BatchEnv):
 
     @property
     def declared_reward_spec(self) -> SpecTree:
-        return self._as_they_are[0].declared_reward_spec
+        return self.members[0].declared_reward_spec
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
         given = list(contexts)
-        specs = [
-            env.spec_under(given) for env in self._as_they_are
-        ]  # called on every lane, to prepare it for the contexts
+        specs = [env.spec_under(given) for env in self.members]  # called on every lane, to prepare it for the contexts
         return specs[0]
 
     @property
     def takes_options(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """True if the options of a reset reach the author's code in every lane."""
-        return all(env.takes_options for env in self._as_they_are)
+        return all(env.takes_options for env in self.members)
 
     def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for env in self._as_they_are for name, value in env.untaken(options).items()}
+        return {name: value for env in self.members for name, value in env.untaken(options).items()}
 
     @property
     def context_space(self) -> ContextSpace | None:
         """The features of the lanes' contexts; None if there are none."""
-        return getattr(self._as_they_are[0], "context_space", None)
+        return getattr(self.members[0], "context_space", None)
 
     @property
     def context(self) -> dict[str, list[Any]]:
@@ -331,7 +329,7 @@ class Lanes(BatchEnv):
             raise ContextError(f"{error} in lane {lane}") from error
 
     def assign_lane(self, number: int) -> None:
-        for index, env in enumerate(self._as_they_are):
+        for index, env in enumerate(self.members):
             env.assign_lane(number + index)
 
     @property
@@ -362,7 +360,7 @@ class Lanes(BatchEnv):
             self._share(self.streams)
         else:
             seeds = lane_seeds(int(cast("Any", generator).integers(2**63)), self.batch_size)
-            for env, seed in zip(self._as_they_are, seeds, strict=True):
+            for env, seed in zip(self.members, seeds, strict=True):
                 env.rng = np.random.default_rng(seed)
         self._streams_changed()
 
@@ -385,7 +383,7 @@ class Lanes(BatchEnv):
         return tuple(env.render() for env in self.envs)
 
     def close(self) -> None:
-        for env in self._as_they_are:
+        for env in self.members:
             env.close()
 
     @property

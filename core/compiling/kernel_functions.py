@@ -48,13 +48,14 @@ _array_at: Any = array_at  # as numba takes it
 
 
 @njit
-def keep_stream(saved: Any, lane: Any, first: Any, state: Any, numbers: Any) -> None:
-    """Copies the state of a lane's generator, see `envoi.seeding.state_memory`; 0 for a generator of another kind."""
+def keep_stream(saved: Any, lane: Any, which: Any, state: Any, numbers: Any) -> None:
+    """Copies the state of a lane's generator, see `envoi.seeding.addresses`, unless it is of an unusual kind."""
     if numbers != 0:
         words = _array_at(numbers, (4,), _INTEGERS)
         for k in range(4):
-            saved[lane, first + k] = words[k]
-        saved[lane, first + 4] = _array_at(state + 8, (1,), _INTEGERS)[0]
+            saved[lane, 5 * which + k] = words[k]
+        saved[lane, 10 + which] = 1
+        saved[lane, 5 * which + 4] = _array_at(state + 8, (1,), _INTEGERS)[0]
 
 
 NAMES: dict[str, Any] = {"array_at": array_at, "check_length": check_length, "keep_stream": keep_stream}

@@ -114,5 +114,7 @@ class Rows(Leaves):
 
     def read(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """Returns the leaves of n lanes that the first of some rows hold; the arrays are new."""
-        pairs = zip(arrays, self.shapes, strict=False)
-        return [array.T.reshape(array.shape[1], *shape).copy() for array, shape in pairs]
+        return [
+            array.T.reshape(array.shape[1], *shape).copy() if shape else array[0].copy()
+            for array, shape in zip(arrays, self.shapes, strict=False)
+        ]

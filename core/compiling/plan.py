@@ -31,10 +31,10 @@ COMMON = (
     Held("hold", (None,), np.dtype(bool)),
     Held("ends", (4, None), np.dtype(bool)),
     Held("progress", (2,), np.dtype(np.int64)),
-    Held("saved", (None, 10), np.dtype(np.int64)),
+    Held("saved", (None, 12), np.dtype(np.int64)),
 )
 """The lanes that pause, the ends of a step, see `FLAGS`, the lane that the kernel is at and the number of those that
-have begun, and the states of the lanes' streams before."""
+have begun; and the states of the lanes' streams before, of which the last two numbers tell which are saved."""
 
 FLAGS = ("terminated", "truncated", "cut_off", "ended_now")
 """The rows of `ends`; `truncated` is by the model, and `cut_off` by the model or the limit."""

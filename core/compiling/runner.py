@@ -117,7 +117,10 @@ def launcher(
         f"        if restart is not None and not ({is_mask}):",
         "            begins = runner.mask(restart, 'restart')",
         "        if coming is not None:",
-        "            runner.turn_to(coming)",
+        "            if coming is not runner.coming:",
+        "                runner.turn_to(coming)",
+        "            if coming.first >= 0:",
+        "                runner.table[-1] = coming.first",
         "        if ask is not None:",
         f"            runner.check(({inputs}), begins, count)  # before the random streams advance",
         "            ask(begins)",
@@ -126,7 +129,7 @@ def launcher(
         "        try:",
         f"            ended = kernel(runner.table, begins, cut, elapsed, {inputs}{''.join(new)})",
         "        except Exception as error:",
-        "            runner.take_back(begins, error)",
+        "            runner.take_back(error)",
         "            raise",
         "        if ended < 0:",
         f"            runner.refuse(ended, ({inputs}), begins, cut)",
@@ -180,7 +183,8 @@ class Runner:
         self._before, self._after = one, other
         rest = list(self.arrays.values())[len(one) + len(other) :]
         self.table, self._next_table = _table(n, *one, *other, *rest), _table(n, *other, *one, *rest)
-        self._coming: Coming | None = None
+        self.progress = self.arrays["progress"]  # its second number is that of the lanes that have begun
+        self.coming: Coming | None = None
         self._read_by_kernel: Any = ()  # the arrays that it is given besides, which must stay where they are
         self.none = np.zeros(n, bool)
         self._no_count: Count = self.none, np.zeros(n + 1, np.int64)
@@ -205,18 +209,13 @@ class Runner:
         """The places of the lanes' contexts."""
         return self._before[-1]
 
-    @property
-    def begun(self) -> int:
-        """The number of lanes that have begun in the last step."""
-        return self.arrays["progress"].item(1)
-
     def load(self, leaves: Sequence[Any]) -> bool:
         """Takes over the states of all lanes."""
         states = self.plan.states
         if not states.holds(leaves, self._n):
             return False
         states.write(self._before[:-2], leaves)
-        self._coming = None
+        self.coming = None
         return True
 
     def columns(self) -> list[np.ndarray[Any, Any]]:
@@ -229,32 +228,28 @@ class Runner:
 
     def restore(self, rows: Sequence[np.ndarray[Any, Any]]) -> None:
         """Takes over rows of a snapshot."""
-        self._coming = None
+        self.coming = None
         for row, held in zip(self._before, rows, strict=True):
             row[:] = held
 
     def turn_to(self, coming: Coming) -> None:
         """Lets the next lanes begin in some contexts."""
-        if coming is not self._coming:
-            contexts, places = coming.table.records(self.plan.context), np.ascontiguousarray(coming.places, np.int64)
-            if contexts is None:
-                raise AssertionError("contexts of other types than those that the kernel was compiled for")
-            self._coming, self._read_by_kernel = coming, (contexts, places)
-            self.place[:] = coming.held
-            found = [contexts.ctypes.data, len(contexts), places.ctypes.data, len(places), -1]
-            self.table[-COMING:] = self._next_table[-COMING:] = found
-        self.table[-1] = coming.first
+        contexts, places = coming.table.records(self.plan.context), np.ascontiguousarray(coming.places, np.int64)
+        if contexts is None:
+            raise AssertionError("contexts of other types than those that the kernel was compiled for")
+        self.coming, self._read_by_kernel = coming, (contexts, places)
+        self.place[:] = coming.held
+        found = [contexts.ctypes.data, len(contexts), places.ctypes.data, len(places), coming.first]
+        self.table[-COMING:] = self._next_table[-COMING:] = found
 
-    def take_back(self, begins: np.ndarray[Any, Any], error: Exception) -> None:
-        """Returns the streams of the lanes to where they were before an error in one of them."""
-        lane, draws = int(self.arrays["progress"][0]), self.plan.draws
-        error.envoi_lane = lane  # type: ignore[attr-defined]
-        hold, bits, saved = (self.arrays[name] for name in ("hold", "bits", "saved"))
+    def take_back(self, error: Exception | None = None) -> None:
+        """Returns the streams of the lanes to where they were before a step, or an error in one of them."""
+        lane, bits, saved = int(self.progress[0]), self.arrays["bits"], self.arrays["saved"]
+        if error is not None:
+            error.envoi_lane = lane  # type: ignore[attr-defined]
         for index in range(lane, -1, -1):  # backwards, because lanes may share streams
-            begun = bool(begins[index])
-            drew = ("initial" if begun else "transition") in draws, "observe" in draws
-            for k, drawn in enumerate(drew):
-                if drawn and not hold[index] and bits[index, 8 + k]:
+            for k in range(2):
+                if saved[index, 10 + k]:
                     words = saved[index, 5 * k : 5 * k + 5].tobytes()
                     ctypes.memmove(int(bits[index, 8 + k]), words[:32], 32)
                     ctypes.memmove(int(bits[index, 4 * k]) + 8, words[32:], 8)
@@ -292,7 +287,7 @@ class Runner:
         try:
             ended = self._kernel(self.table, none, none, elapsed, actions, observation, *self._others)
         except Exception as error:
-            self.take_back(none, error)
+            self.take_back(error)
             raise
         if ended < 0:
             self.refuse(ended, (actions,), none, none)

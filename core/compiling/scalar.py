@@ -45,6 +45,7 @@ def loop_text(
         "    ended = 0",
         "    for i in range(n):",
         "        progress[0] = i",
+        "        saved[i, 10] = saved[i, 11] = 0",
         "        place_after[i] = place_before[i]",
         "        acts = False",
         "        if hold[i]:",
@@ -243,7 +244,7 @@ def _sections(
 
 def _saved_streams(sections: Sections) -> list[tuple[str, list[str], str]]:
     """Returns the lines of each function that may take numbers, and the one before them that saves the stream."""
-    dynamics, observation = (f"keep_stream(saved, i, {5 * k}, bits[i, {4 * k}], bits[i, {8 + k}])" for k in range(2))
+    dynamics, observation = (f"keep_stream(saved, i, {k}, bits[i, {4 * k}], bits[i, {8 + k}])" for k in range(2))
     return [
         ("initial", sections.begin, dynamics),
         ("transition", sections.act, dynamics),

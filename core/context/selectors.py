@@ -48,13 +48,15 @@ class Selector(ABC):
 
     contexts: Contexts = {}  # noqa: RUF012 (never changed; `begin` replaces all of these)
     contexts_keys: list[Any] = []  # noqa: RUF012
-    position: dict[str, Any] = {"n_calls": 0, "context_id": None}  # noqa: RUF012
 
     lane: int = 0
 
     by_position: bool = (
         False  # True if choices take no numbers of `rng`, and replace `position` but change nothing else
     )
+    # Called before `position` is read or set: takes back choices that were made ahead of their episodes.
+    before_reading: Callable[[], None] | None = None
+    _position: dict[str, Any] = {"n_calls": 0, "context_id": None}  # noqa: RUF012
 
     _given: Contexts | None = None
     _entries: dict[Any, tuple[Any, Context]] = {}  # noqa: RUF012
@@ -63,6 +65,19 @@ class Selector(ABC):
         if contexts is not None:
             self.begin(contexts)
             self._given = self.contexts
+
+    @property
+    def position(self) -> dict[str, Any]:
+        """What the selector remembers between episodes; can be set."""
+        if self.before_reading is not None:
+            self.before_reading()
+        return self._position
+
+    @position.setter
+    def position(self, position: dict[str, Any]) -> None:
+        if self.before_reading is not None:
+            self.before_reading()
+        self._position = position
 
     @abstractmethod
     def choose(self, rng: np.random.Generator) -> Any:
@@ -214,10 +229,15 @@ class Selector(ABC):
         memo.update((id(shared), shared) for shared in (vars(self).get(name) for name in names))
         if self.learns:  # from the episodes of all copies
             return self
+        _ = self.position  # of the episodes that have begun
         twin = memo[id(self)] = copy.copy(self)
         for name, value in vars(self).items():
             setattr(twin, name, copy.deepcopy(value, memo))
         return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        _ = self.position
+        return vars(self)
 
     def _arguments(self) -> dict[str, Any]:
         """Returns the constructor's arguments, for the repr, which leaves out those that are None."""

@@ -9,7 +9,7 @@ takes do not depend on the results of the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -31,6 +31,16 @@ class Termination(OfTransition):
     def __call__(self, state: Any, action: Any, next_state: Any) -> Verdict:
         """Returns True if the transition ends the episode; n bools if the arguments are batches of n."""
         raise NotImplementedError
+
+    def of_lanes(self, states: Sequence[Any], actions: Sequence[Any], next_states: Sequence[Any]) -> NDArray[np.bool_]:
+        """Returns bools of shape (n,) for transitions that are given one by one.
+
+        Args:
+            states: The n states.
+            actions: The n actions.
+            next_states: The n states after them.
+        """
+        return np.array(list(map(self, states, actions, next_states)), bool)
 
     def __or__(self, other: Termination | TerminationFunction) -> Termination:
         return AnyTermination(self, other)
@@ -61,6 +71,12 @@ class FunctionTermination(OfFunction, Termination):
 
     def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Verdict:
         return _verdict(super().__call__(state, action, next_state, rng=rng))
+
+    def of_lanes(self, states: Sequence[Any], actions: Sequence[Any], next_states: Sequence[Any]) -> NDArray[np.bool_]:
+        found = list(map(self.function, states, actions, next_states))
+        if not {bool, np.bool_}.issuperset(map(type, found)):
+            found = [_verdict(one) for one in found]
+        return np.array(found, bool)
 
 
 class _Composed(Termination):

@@ -75,9 +75,12 @@ class ActionRepeat(Lifted):
 
 def _after(step: Step, later: Step, acted: Any) -> Step:
     """Two steps as one, where in the later only the lanes have `acted`."""
-    if isinstance(step.info, Infos):
+    info, later_info = cast("tuple[Any, Any]", (step.info, later.info))
+    if type(info) is Infos and info.columns == {} == later_info.columns:
+        pass  # both are empty
+    elif isinstance(step.info, Infos):
         each = zip(step.info, later.info, acted.tolist(), strict=True)
-        info: Any = Infos([_merged(one, other) if goes_on else one for one, other, goes_on in each])
+        info = Infos([_merged(one, other) if goes_on else one for one, other, goes_on in each])
     else:
         info = _merged(step.info, later.info)
     return Step(
@@ -86,7 +89,7 @@ def _after(step: Step, later: Step, acted: Any) -> Step:
         step.terminated | later.terminated,
         step.truncated | later.truncated,
         tree.map_leaves(operator.mul, step.discount, later.discount),
-        info,
+        cast("Any", info),
     )
 
 

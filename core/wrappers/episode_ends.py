@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from .. import tree
 from ..batching.loop import Lanes
 from ..errors import EpisodeError
+from ..lane_values import splitter
 from ..protocol.batch_env import either, step_masks
 from ..protocol.env import Step
 from ..protocol.infos import Infos
@@ -109,10 +111,10 @@ class Terminated(Lifted):
             inner = inner.env
         if not isinstance(inner, Lanes):
             return np.broadcast_to(self._verdict(before, action, after), self.batch_size)
-        from ..lane_values import lane
-
-        each = [lane(self.action_spec, action, index) for index in range(len(after))]
-        return np.array([self._verdict(*one) for one in zip(before, each, after, strict=True)], bool)
+        each = before, splitter(self.action_spec, len(after))(action), after
+        if not self.termination.draws:
+            return self.termination.of_lanes(*each)
+        return np.array(list(map(partial(self.termination.drawn, rng=self.streams.reward), *each)), bool)
 
     def _of_one(self, before: Any, action: Any, step: Step) -> Step:
         if not self._verdict(before, action, self.env.state):

@@ -31,7 +31,7 @@ from ...wrapping.delegate import Around
 from ...wrapping.lifted import Lifted
 from .reports import Reports, Running, Success
 from .schedule import Chosen, Indices, InForce, Noise, Schedule, SetTable, full_set, selector_of
-from .view import InfosInForce, View, append, entries, put_beside
+from .view import InfosInForce, View, append, put_beside
 
 __all__ = ["Contextual"]
 
@@ -113,9 +113,10 @@ class Contextual(Lifted):
     """
 
     memory = ("_in_force", "_bound", "_episodes", "_total", "_running")
-    _planned = (*Lifted._planned, "_shown_in_infos", "_inmost")
+    _planned = (*Lifted._planned, "_shown_in_infos", "_inmost", "_has_charge", "_is_shown")
 
     _shown_in_infos: Mapping[str, Any] | None = None  # made when they are asked for
+    _has_charge: bool = False  # True if this one has reset the environment, and no other since
     _is_outdated: bool = False  # True if another `Contextual` has reset the same environment since
 
     def __init__(
@@ -166,6 +167,7 @@ class Contextual(Lifted):
         elif obs_context_as_dict is not None:
             layout = partial(put_beside, keys=("obs", "context"), by_name=obs_context_as_dict)
         self._binding = binding_of(bind, env)
+        self._sets_lanes = self._binding.sets_features and (n_envs or getattr(env, "batch_size", None)) is not None
         if n_envs is not None and n_envs != (getattr(env, "batch_size", None) or 1):
             env = self._env_inside = lanes_of(env, n_envs) if self.one_by_one else batch(env, n_envs)
         self.max_episode_length = max_episode_length
@@ -232,7 +234,7 @@ class Contextual(Lifted):
     def _entries(self, elapsed: Any = None) -> Mapping[str, Any]:
         shown = self._shown_in_infos
         if shown is None:
-            self._shown_in_infos = shown = entries(self._in_force, self._lanes is not None)
+            self._shown_in_infos = shown = self._in_force.entries(self._lanes is not None)
         if self._lanes is None and CONTEXT in shown:
             return {**shown, CONTEXT: dict(shown[CONTEXT])}  # each info has a copy, which its reader may change
         return shown
@@ -240,11 +242,13 @@ class Contextual(Lifted):
     def _plan(self) -> None:
         self._view.forget()
         super()._plan()
+        self._is_shown = self._view.is_shown
         self._show()
         inside: Any = self.env
         while getattr(inside.__class__, "put_context", None) is Around[Any].put_context:
             inside = inside.env
         self._inmost = inside  # what contexts are put into
+        self._has_charge = False
 
     def _inner_spec(self, specs: Specs) -> SpecTree:
         """Returns the inner observation spec under all contexts that may come into force."""
@@ -430,9 +434,6 @@ class Contextual(Lifted):
         if "options" in arguments:
             arguments["options"] = options or None
         self._take_charge()
-        with self._ahead() if seed is None and wish is None and not values else nullcontext() as ahead:
-            if ahead is not None:
-                return super().reset(**arguments)
         with self._attempt(lanes):
             if seed is not None:
                 self._follow(seed, lanes)
@@ -464,7 +465,7 @@ class Contextual(Lifted):
     @property
     def _takes_coming(self) -> bool:
         """True if the lanes inside begin in contexts of a table."""
-        return self._lanes is not None and self._binding.sets_features and getattr(self._inmost, "takes_coming", False)
+        return self._sets_lanes and getattr(self._inmost, "in_records", False)
 
     def _ahead(self) -> AbstractContextManager[Any]:
         """Returns the context of a reset or step in which lanes begin in contexts that were chosen ahead, if they can.
@@ -490,6 +491,8 @@ class Contextual(Lifted):
 
     def _take_charge(self) -> None:
         """Refuses steps of another `Contextual` around the same environment, whose contexts are no longer in force."""
+        if self._has_charge:
+            return
         env = self._env_inside.unwrapped
         before = _LATEST.get(id(env))
         if before is not self:
@@ -498,6 +501,7 @@ class Contextual(Lifted):
                 before._set_outdated(True)
         if self._is_outdated:
             self._set_outdated(False)
+        self._has_charge = True
 
     def _set_outdated(self, is_outdated: bool) -> None:
         self._is_outdated = is_outdated
@@ -578,7 +582,7 @@ class Contextual(Lifted):
         self._schedule.go_back(mark)
         if tried is self._in_force:
             return
-        if self._takes_coming:
+        if getattr(self._inmost, "coming", None) is not None:  # they were not put into the environment
             self._inmost.coming = None
         elif replaced:
             close_replaced(self._replaceable(), replaced)
@@ -593,7 +597,7 @@ class Contextual(Lifted):
 
     def _settle(self, lanes: Indices, replaced: tuple[Any, ...]) -> None:
         """Completes a reset or step that was not refused."""
-        if self._takes_coming:
+        if getattr(self._inmost, "coming", None) is not None:
             self._inmost.coming = None
         if replaced:
             close_replaced(replaced, self._replaceable())
@@ -639,7 +643,7 @@ class Contextual(Lifted):
     def _show(self) -> None:
         """Holds the part of the contexts in force that observations and infos show."""
         self._shown_in_infos = None
-        if self._view.is_shown:
+        if self._is_shown:
             vectors = self._view.vectors(self._in_force)
             self._view.hold(vectors if self._lanes is not None else vectors[0])
 

@@ -18,6 +18,8 @@ from ...context.selectors import Random, RoundRobin, Sampled, Selector, Static
 from ...context.sets import Context, Contexts, contexts_of, fill, load_contexts
 from ...context.space import ContextSpace
 from ...errors import ContextError, nearest
+from ...protocol.infos import SomeLanes
+from ...protocol.reset_options import CONTEXT, CONTEXT_ID
 from ...spec.base import shown
 from ...structural_equality import Structured, structure
 from ...tree import AnyList, AnyMapping, AnyTuple
@@ -209,7 +211,9 @@ class InForce(Structured):
     An environment without lanes counts as one.
     """
 
-    __slots__ = ("place", "table")
+    __slots__ = ("_entries", "place", "table")
+
+    _entries: Mapping[str, Any]
 
     def __init__(self, table: SetTable, place: Places) -> None:
         self.table, self.place = table, place
@@ -220,6 +224,23 @@ class InForce(Structured):
         ids = self.table.ids[self.place]
         ids.flags.writeable = False
         return ids
+
+    def entries(self, lanes: bool) -> Mapping[str, Any]:
+        """Returns the entries of infos: the ids, and the values of contexts without one."""
+        if hasattr(self, "_entries"):
+            return self._entries
+        ids, given = self.ids, self.given()
+        if given is None:
+            self._entries = {CONTEXT_ID: ids if lanes else ids[0]}
+        elif not lanes:
+            self._entries = {CONTEXT_ID: ids[0], CONTEXT: self.in_lanes()[0]}
+        else:
+            each = zip(given.tolist(), self.place.tolist(), strict=True)
+            values = objects([self.table.context(place) if one else None for one, place in each])
+            for array in (values, given):
+                array.flags.writeable = False  # infos hold it
+            self._entries = SomeLanes({CONTEXT_ID: ids, CONTEXT: values}, {CONTEXT: given})
+        return self._entries
 
     def in_lanes(self) -> list[Context]:
         """Returns the full contexts, n of them."""
@@ -268,10 +289,20 @@ class Schedule:
         self.noise, self.space = noise, space
         # Both are replaced, never changed, for snapshots share them.
         self.next: Chosen | None = None  # the context of the next episode, where it has been chosen already
-        self.fixed: list[Chosen | None] | None = None  # that of each lane; None where the selector chooses
+        self._fixed: list[Chosen | None] | None = None
         self._rng: np.random.Generator | None = None  # of all choices, from the first one on
-        # Contexts that were chosen ahead of their episodes, and the `mark` before.
-        self._ahead: tuple[Coming, Any] | None = None
+        self.coming: Coming | None = None  # contexts that were chosen ahead of their episodes
+        self._before_coming: Any = None  # the `mark` before that
+
+    @property
+    def fixed(self) -> list[Chosen | None] | None:
+        """The context of each lane; None where the selector chooses."""
+        return self._fixed
+
+    @fixed.setter
+    def fixed(self, fixed: list[Chosen | None] | None) -> None:
+        self.settle()
+        self._fixed = fixed
 
     @property
     def selector(self) -> Selector:
@@ -312,14 +343,12 @@ class Schedule:
         They are those that single choices would give, and so are the numbers taken. None where it cannot be known
         what will be chosen.
         """
-        n = len(now.place)
+        n, coming = len(now.place), self.coming
+        if coming is not None and coming.first <= coming.last:
+            coming.held = now.place
+            return coming, now
         if self.next is not None or self.fixed is not None:
             return None
-        if self._ahead is not None:
-            coming, _ = self._ahead
-            if coming.first + n <= len(coming.places) and coming.table is now.table:
-                coming.held = now.place
-                return coming, now
         selector, rng = self.selector, self.generator(env)
         by_itself = type(selector) in _BY_POSITION and selector.contexts is self.contexts
         if not by_itself or type(rng) is not np.random.Generator:
@@ -333,9 +362,9 @@ class Schedule:
         if places is None:
             self.go_back(mark)
             return None
-        coming = Coming(now.table, now.place, places, 0)
-        self._ahead = coming, mark
-        return coming, now
+        self.coming, self._before_coming = Coming(now.table, now.place, places, 0), mark
+        self._selector.before_reading = self.settle
+        return self.coming, now
 
     def _draw(self, table: SetTable | None, k: int) -> Places | None:
         """Chooses k contexts, and adds to a table those that it lacks; None if they must be chosen one by one."""
@@ -359,12 +388,12 @@ class Schedule:
 
     def settle(self) -> None:
         """Takes back the choices of episodes that have not begun."""
-        if self._ahead is None:
-            return
-        (coming, mark), self._ahead = self._ahead, None
-        self.go_back(mark)
-        if coming.first:
-            self._draw(None, coming.first)
+        coming = self.coming
+        if coming is not None:
+            self._selector.before_reading = None
+            self.go_back(self._before_coming)
+            if coming.first:
+                self._draw(None, coming.first)
 
     def begin(self) -> None:
         """Restarts the selector."""
@@ -489,15 +518,15 @@ class Schedule:
         takes_none = selector.by_position or type(selector) in _WITHOUT_NUMBERS
         if rng is not None and (random or self.noise.names or not takes_none):
             state = rng.bit_generator.state
-        attributes = {"position": selector.position} if selector.learns else vars(selector).copy()
+        attributes = {"_position": selector.position} if selector.learns else vars(selector).copy()
         if not (selector.by_position or type(selector) in _BY_POSITION):
-            attributes["position"] = copy.deepcopy(selector.position)
+            attributes["_position"] = copy.deepcopy(selector.position)
         return selector, attributes, rng, state, self.next
 
     def go_back(self, mark: tuple[Selector, dict[str, Any], Any, Any, Any]) -> None:
         """Takes back all choices since a `mark`."""
         self._selector, held, self._rng, state, self.next = mark
-        self._ahead = None
+        self.coming = self._before_coming = None
         attributes: dict[str, Any] = vars(self._selector)
         if not self._selector.learns:  # from episodes of others, too; its choices are in `position`
             attributes.clear()
@@ -511,8 +540,8 @@ class Schedule:
 
     def restore(self, content: Any) -> None:
         """Restores the result of `snapshot`."""
-        selector_and_rng, self.next, self.fixed = content
-        self._ahead = None
+        selector_and_rng, self.next, self._fixed = content
+        self.coming = self._before_coming = None
         held, self._rng = copy.deepcopy(selector_and_rng)
         self._selector = selector = self._selector if held is None else held
         has_others = selector.contexts is not self.contexts and type(selector) in _BY_POSITION

@@ -13,10 +13,9 @@ from ... import tree
 from ...context.binding import check_names
 from ...context.features import is_number
 from ...errors import ContextError, SpecError, nearest
-from ...protocol.infos import Infos, SomeLanes
-from ...protocol.reset_options import CONTEXT, CONTEXT_ID
+from ...protocol.infos import Infos
 from ...spec import Array, Discrete, SpecTree
-from .schedule import Context, InForce, Schedule, objects
+from .schedule import Context, InForce, Schedule
 
 SCALES = ("no", "by_mean", "by_default")
 CHANGING = "changing_context_features"
@@ -296,28 +295,18 @@ def _select(contexts: Sequence[Context], chosen: Sequence[str] | str | None, mas
 # Infos.
 
 
-def entries(now: InForce, lanes: bool) -> Mapping[str, Any]:
-    """Returns the entries of infos: the ids, and the values of contexts without one."""
-    ids, given = now.ids, now.given()
-    if given is None:
-        return {CONTEXT_ID: ids if lanes else ids[0]}
-    if not lanes:
-        return {CONTEXT_ID: ids[0], CONTEXT: now.in_lanes()[0]}
-    each = zip(given.tolist(), now.place.tolist(), strict=True)
-    values = objects([now.table.context(place) if one else None for one, place in each])
-    for array in (values, given):
-        array.flags.writeable = False  # infos hold it
-    return SomeLanes({CONTEXT_ID: ids, CONTEXT: values}, {CONTEXT: given})
-
-
 class InfosInForce(Infos):
     """Infos of nothing but contexts, which are looked up when they are read."""
 
-    __slots__ = ("_entries", "_now")
+    __slots__ = ("_now",)
+    _lanes = None
 
     def __init__(self, now: InForce, mask: NDArray[np.bool_] | None) -> None:
-        self._now, self._entries = now, None
-        self._lanes, self._n, self.mask = None, len(now.place), mask
+        self._now, self.mask = now, mask
+
+    @property
+    def _n(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return len(self._now.place)
 
     def __reduce__(self) -> Any:
         return InfosInForce, (self._now, self.mask)  # by no attributes, because two are computed
@@ -325,9 +314,7 @@ class InfosInForce(Infos):
     @property
     def columns(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The columns."""
-        if self._entries is None:
-            self._entries = entries(self._now, True)
-        return self._entries
+        return self._now.entries(True)
 
     @property
     def masks(self) -> Mapping[Any, NDArray[np.bool_]] | None:  # pyright: ignore[reportIncompatibleVariableOverride]
