@@ -6,10 +6,7 @@ Python where the kernel left it. The algorithms are those of numpy/random/src/di
 
 from __future__ import annotations
 
-import ctypes
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 METHODS = ("random", "uniform", "integers", "standard_normal", "normal")
 """The methods of a generator that kernels have."""
@@ -22,10 +19,3 @@ class Stream(NamedTuple):
     next_double: int
     next_uint32: int
     next_uint64: int
-
-
-def addresses_of(generator: np.random.Generator) -> Stream:
-    """Returns a generator as kernels take it; the addresses hold as long as it lives."""
-    bits: Any = generator.bit_generator.ctypes
-    calls = (bits.next_double, bits.next_uint32, bits.next_uint64)
-    return Stream(bits.state_address, *(ctypes.cast(call, ctypes.c_void_p).value or 0 for call in calls))
