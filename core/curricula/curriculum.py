@@ -227,7 +227,8 @@ class Curriculum(Selector):
                 f"load_state_dict: the state is of the contexts {list(state['_begun'])[:20]}, this curriculum has "
                 f"{list(begun)[:20]}, or their values differ; give the environment the same contexts"
             )
-        vars(self).update(copy.deepcopy({name: state[name] for name in names}))
+        for name, value in copy.deepcopy({name: state[name] for name in names}).items():
+            setattr(self, name, value)
         if begun and not self._makes_contexts:
             self.contexts = self._begun = begun  # the environment chooses faster from its own object
         self._entries = {key: (key, context) for key, context in self.contexts.items()}
