@@ -68,7 +68,7 @@ class Selector(ABC):
 
     @property
     def position(self) -> dict[str, Any]:
-        """What the selector remembers between episodes; can be set."""
+        """The memory of the selector between episodes; can be set."""
         if self.before_reading is not None:
             self.before_reading()
         return self._position
