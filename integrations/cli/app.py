@@ -37,7 +37,7 @@ class _Command(_Help, TyperCommand):
 class _Commands(_Help, TyperGroup):
     """A command group that reports an EOFError as an error, and lists its commands in the order of a day's work."""
 
-    ORDER = ("envs", "info", "check", "bench", "play", "render", "train", "runs", "evaluate")
+    ORDER = ("envs", "info", "check", "bench", "play", "render", "train", "runs", "evaluate", "report")
 
     def invoke(self, ctx: Any) -> Any:
         try:

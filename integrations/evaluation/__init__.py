@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .episodes import evaluate
+from .report import report
 
 if TYPE_CHECKING:
     from .evaluator import compare, evaluate_run
@@ -29,6 +30,7 @@ __all__ = [
     "evaluate",
     "evaluate_run",
     "evaluation_file",
+    "report",
 ]
 
 

@@ -25,20 +25,29 @@ def check_parquet() -> Any:
     return pyarrow
 
 
-def write_tables(folder: Path, tables: Mapping[str, Sequence[Row]], more: Mapping[str, str] | None = None) -> None:
-    """Writes each table as `<name>.csv` and `.parquet`, and other files by name; all are made before any is written."""
+def write_tables(
+    folder: Path,
+    tables: Mapping[str, Sequence[Row]],
+    more: Mapping[str, str] | None = None,
+    columns: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Writes each table as `<name>.csv` and `.parquet`, and other files by name; all are made before any is written.
+
+    `columns` has the columns of the tables that may be empty.
+    """
     files: dict[str, str | bytes] = {}
     for name, rows in tables.items():
-        files |= {f"{name}.csv": csv_text(rows), f"{name}.parquet": _parquet_bytes(rows)}
+        names = list(rows[0]) if columns is None else columns[name]
+        files |= {f"{name}.csv": csv_text(rows, names), f"{name}.parquet": _parquet_bytes(rows, names)}
     folder.mkdir(parents=True, exist_ok=True)
     for name, contents in {**files, **(more or {})}.items():
         write_atomically(folder / name, contents)
 
 
-def csv_text(rows: Sequence[Row]) -> str:
+def csv_text(rows: Sequence[Row], columns: Sequence[str]) -> str:
     """Returns a table as CSV; floats have all their digits, and None is an empty cell."""
     file = io.StringIO(newline="")
-    writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+    writer = csv.DictWriter(file, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return file.getvalue()
@@ -47,25 +56,26 @@ def csv_text(rows: Sequence[Row]) -> str:
 _TEXTS = ("env", "variant", "region", "x", "y")
 
 
-def _parquet_bytes(rows: Sequence[Row]) -> bytes:
+def _parquet_bytes(rows: Sequence[Row], names: Sequence[str]) -> bytes:
     pa = check_parquet()
     columns = dict[str, Any]()
-    for name in rows[0]:
+    for name in names:
         values = [row[name] for row in rows]
         if len({type(value) for value in values} - {type(None), int, float}) > 1 or (
             {str, int, float} & {*map(type, values)} > {str}
         ):
             values = [None if value is None else str(value) for value in values]
         kind = pa.string() if name in _TEXTS else pa.int64() if name == "train_seed" else None
-        columns[name] = pa.array(values, pa.float64() if kind is None and not any(values) and None in values else kind)
+        columns[name] = pa.array(
+            values, pa.float64() if kind is None and not any(one is not None for one in values) else kind
+        )
     sink = io.BytesIO()
     pa.parquet.write_table(pa.table(columns), sink)
     return sink.getvalue()
 
 
-def latex_text(rows: Sequence[Row]) -> str:
+def latex_text(rows: Sequence[Row], names: Sequence[str]) -> str:
     """Returns a table for `booktabs`, with numbers of four significant digits."""
-    names = list(rows[0])
     lines = [r"\begin{tabular}{" + "".join("l" if name in (*_TEXTS, "context_id") else "r" for name in names) + "}"]
     lines += [r"\toprule", " & ".join(map(_escape, names)) + r" \\", r"\midrule"]
     for row in rows:

@@ -1,0 +1,556 @@
+"""Reports of evaluations: tables and one page, of several seeds and variants."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import envoi
+from envoi.context.regions import REGIONS
+
+from . import estimates
+from .charts import HUES, Dot, Series, heat_map, interval_chart, line_chart
+from .estimates import Scores, interval, interval_of_improvement, interval_of_mean, probability_of_improvement
+from .tables import Row, csv_text, latex_text, read_rows, write_tables
+
+ENOUGH_SEEDS = 5
+_NEEDED = ("env", "variant", "train_seed", "region", "context_id", "episode", "return")
+_COLUMNS = {
+    "regions": ("variant", "region", "iqm", "iqm_low", "iqm_high", "gap", "gap_low", "gap_high"),
+    "improvement": ("region", "x", "y", "probability", "low", "high"),
+    "contexts": ("variant", "region", "context_id", "mean"),
+}
+
+
+@dataclass
+class _Data:
+    """Evaluations as read: scores of shape (seeds, contexts) by variant and region."""
+
+    env: str
+    scores: dict[tuple[str, str], Scores]
+    seeds: dict[str, list[str]]
+    contexts: dict[str, dict[str, dict[str, Any]]]  # values by region and id
+    episodes: dict[tuple[str, str, str], int]  # by variant, region and context
+    success: dict[tuple[str, str], float]
+    overlap: list[str]
+    total: int
+    folders: dict[str, list[Path]] = field(default_factory=dict[str, list[Path]])  # of each variant
+
+    @property
+    def features(self) -> list[str]:
+        """The features that differ between contexts and are numbers."""
+        every = [values for found in self.contexts.values() for values in found.values()]
+        names = dict.fromkeys(name for values in every for name in values)
+        numbers = {name: {values.get(name) for values in every} for name in names}
+        return [name for name, found in numbers.items() if len(found) > 1 and all(isinstance(v, float) for v in found)]
+
+    @property
+    def is_enough(self) -> bool:
+        return all(len(found) >= ENOUGH_SEEDS for found in self.seeds.values())
+
+
+def report(
+    evaluations: str | Path | Iterable[Any],
+    out: str | Path,
+    *,
+    seed: int = 0,
+    resamples: int = 2000,
+    bounds: tuple[float, float] | None = None,
+) -> dict[str, list[Row]]:
+    """Writes what evaluations of several seeds and variants show: a page, and its tables as CSV, parquet and LaTeX.
+
+    A score is the mean return of one `train_seed` in one context. Figures and intervals are those of rliable (Agarwal
+    et al., 2021) over seeds and contexts. With fewer than five seeds the page claims nothing.
+
+    Args:
+        evaluations: One or several of: `evaluation.csv`, `evaluation.parquet`, a folder that has one of them, such as
+            that of a run (whose curves are shown too), or the rows that `evaluate` returned.
+        out: The folder of `report.html`, and of the tables `regions`, `improvement` and `contexts`.
+        seed: Seed of the resamples.
+        resamples: How many resamples an interval is from.
+        bounds: The return that counts as 0 and the one that counts as 1, for the optimality gap.
+
+    Returns:
+        The rows of the three tables by their names.
+
+    Raises:
+        envoi.EnvoiError: The evaluations are of different envs, incomplete or cannot be read; nothing is written then.
+        OSError: A file cannot be read or written.
+    """
+    if resamples < 1:
+        raise envoi.EnvoiError(f"resamples: expected at least 1, got {resamples}")
+    if not 0 <= seed < 2**32:
+        raise envoi.EnvoiError(f"seed: expected 0 to 2**32 - 1, got {seed}")
+    if bounds is not None and not (all(map(math.isfinite, bounds)) and bounds[0] < bounds[1]):
+        raise envoi.EnvoiError(f"bounds: expected low < high, got {bounds}")
+    given = [evaluations] if isinstance(evaluations, (str, Path)) else list(evaluations)
+    if given and isinstance(given[0], Mapping):
+        given = [given]
+    data = _gather([(_source_of(one), _rows_of(one)) for one in given])
+    tables = {
+        "regions": _region_table(data, seed, resamples),
+        "improvement": _improvement_table(data, seed, resamples),
+        "contexts": [
+            {"variant": variant, "region": region, "context_id": key, "mean": mean}
+            for (variant, region), scores in data.scores.items()
+            for key, mean in zip(data.contexts[region], scores.mean(0).tolist(), strict=True)
+        ],
+    }
+    page = _page(data, tables, seed, resamples, bounds)
+    more = {f"{name}.tex": latex_text(rows, _COLUMNS[name]) for name, rows in tables.items()}
+    write_tables(Path(out), tables, {**more, "report.html": page}, _COLUMNS)
+    return tables
+
+
+# Reading.
+
+
+def _source_of(given: Any) -> Path | None:
+    path = Path(given) if isinstance(given, (str, Path)) else None
+    return path if path is None or path.is_dir() else path.parent
+
+
+def _rows_of(given: Any) -> tuple[str, list[Mapping[str, Any]]]:
+    """Returns a name for messages, and the rows."""
+    if not isinstance(given, (str, Path)):
+        return "rows", list(given)
+    path = Path(given)
+    if path.is_dir():
+        held = [path / f"evaluation{kind}" for kind in (".csv", ".parquet")]
+        path = next((file for file in held if file.exists()), held[0])
+        if not path.exists():
+            raise envoi.EnvoiError(
+                f"{given}: expected evaluation.csv or evaluation.parquet, as envoi evaluate writes it"
+            )
+    return str(path), read_rows(path)
+
+
+def _gather(read: Sequence[tuple[Path | None, tuple[str, list[Mapping[str, Any]]]]]) -> _Data:
+    """Checks rows, and brings them together."""
+    returns: dict[tuple[str, str, str, str], dict[str, float]] = {}
+    contexts: dict[str, dict[str, dict[str, Any]]] = {}
+    seeds: dict[str, dict[str, None]] = {}
+    solved: dict[tuple[str, str], list[float]] = {}
+    folders: dict[str, list[Path]] = {}
+    env: tuple[str, str] | None = None
+    for folder, (name, rows) in read:
+        if not rows:
+            raise envoi.EnvoiError(f"{name}: expected a row for each episode, got none")
+        lacking = [column for column in _NEEDED if column not in rows[0]]
+        if lacking:
+            raise envoi.EnvoiError(f"{name}: expected the columns of an evaluation, got none called {lacking[0]!r}")
+        for line, row in enumerate(rows, 2):
+            texts = [str(row[column]) if row[column] is not None else None for column in _NEEDED[:-1]]
+            of_env, variant, train_seed, region, key, episode = (text or "" for text in texts)
+            variant, region = variant or "policy", region or "all"
+            env = env or (of_env, name)
+            if of_env != env[0]:
+                raise envoi.EnvoiError(f"a report is of one env, got {env[0]!r} in {env[1]} and {of_env!r} in {name}")
+            value = _number(row["return"])
+            if not isinstance(value, float) or not math.isfinite(value):
+                raise envoi.EnvoiError(f"{name}: line {line}: expected a finite return, got {row['return']!r}")
+            found = returns.setdefault((variant, train_seed, region, key), {})
+            if episode in found:
+                where = f"variant {variant!r}, train_seed {train_seed or None}, context {key!r}, episode {episode}"
+                raise envoi.EnvoiError(f"{name}: line {line}: {where} occurs twice; name variants and seeds apart")
+            found[episode] = value
+            values = {column[8:]: _number(cell) for column, cell in row.items() if column.startswith("context.")}
+            contexts.setdefault(region, {}).setdefault(key, values)
+            seeds.setdefault(variant, {})[train_seed] = None
+            success = _number(row.get("success"))
+            if isinstance(success, float):
+                solved.setdefault((variant, region), []).append(success)
+            if folder is not None and folder not in (known := folders.setdefault(variant, [])):
+                known.append(folder)
+    if env is None:
+        raise envoi.EnvoiError("evaluations: expected at least one, got none")
+    order = [name for name in REGIONS if name in contexts] + [name for name in contexts if name not in REGIONS]
+    scores: dict[tuple[str, str], Scores] = {}
+    for variant, region in itertools.product(seeds, order):
+        cells = [[returns.get((variant, s, region, key)) for key in contexts[region]] for s in seeds[variant]]
+        if not any(any(row) for row in cells):
+            continue
+        for (s, row), (at, key) in itertools.product(
+            zip(seeds[variant], cells, strict=True), enumerate(contexts[region])
+        ):
+            if row[at] is None:
+                where = f"region {region!r}: variant {variant!r}, train_seed {s or None}"
+                raise envoi.EnvoiError(f"{where} lacks the context {key!r}, which others have")
+        scores[variant, region] = np.array([[sum(cell.values()) / len(cell) for cell in row if cell] for row in cells])
+    trained = [*contexts.get("train", {}).values()]
+    overlap = [
+        key for name in order if name != "train" for key, one in contexts[name].items() if one and one in trained
+    ]
+    episodes: dict[tuple[str, str, str], int] = {}
+    for (variant, _, region, key), found in returns.items():
+        episodes[variant, region, key] = episodes.get((variant, region, key), 0) + len(found)
+    means = {key: sum(found) / len(found) for key, found in solved.items()}
+    names = {variant: list(found) for variant, found in seeds.items()}
+    ordered = {name: contexts[name] for name in order}
+    return _Data(env[0], scores, names, ordered, episodes, means, overlap, sum(map(len, returns.values())), folders)
+
+
+def _number(cell: Any) -> Any:
+    """Returns a cell as a float where it is a number."""
+    try:
+        return cell if cell is None else float(cell)
+    except (TypeError, ValueError):
+        return cell
+
+
+# Tables.
+
+
+def _region_table(data: _Data, seed: int, resamples: int) -> list[Row]:
+    rows: list[Row] = []
+    for (variant, region), scores in data.scores.items():
+        low, high = interval(estimates.interquartile_mean, scores, seed, resamples)
+        row = {"variant": variant, "region": region, "iqm": float(estimates.interquartile_mean(scores))}
+        row |= {"iqm_low": float(low), "iqm_high": float(high), "gap": None, "gap_low": None, "gap_high": None}
+        trained = data.scores.get((variant, "train"))
+        if trained is not None:
+            gaps = trained.mean(1) - scores.mean(1)
+            low, high = interval_of_mean(gaps, seed, resamples)
+            row |= {"gap": float(gaps.mean()), "gap_low": float(low), "gap_high": float(high)}
+        rows.append(row)
+    return rows
+
+
+def _improvement_table(data: _Data, seed: int, resamples: int) -> list[Row]:
+    rows: list[Row] = []
+    for region in data.contexts:
+        having = [variant for variant in data.seeds if (variant, region) in data.scores]
+        for x, y in itertools.permutations(having, 2):
+            pair = data.scores[x, region], data.scores[y, region]
+            low, high = interval_of_improvement(*pair, seed, resamples)
+            row: Row = {"region": region, "x": x, "y": y, "probability": probability_of_improvement(*pair)}
+            rows.append({**row, "low": float(low), "high": float(high)})
+    return rows
+
+
+# The page.
+
+
+def _page(data: _Data, tables: Mapping[str, list[Row]], seed: int, resamples: int, bounds: Any) -> str:
+    variants = list(data.seeds)
+    hues = {variant: index for index, variant in enumerate(variants)}
+    parts = [
+        ("What was evaluated", _header(data)),
+        ("Returns by region", _summary(data, tables["regions"], resamples)),
+        ("Figures with their intervals", _figures(data, hues, seed, resamples, bounds)),
+        ("Performance profiles", _profiles(data, hues, seed, resamples)),
+        ("Probability of improvement", _improvements(data, tables["improvement"])),
+        ("Over contexts", _maps(data, hues, seed, resamples)),
+        ("Curves of the training", _curves(data, hues)),
+        ("The curriculum over time", _curricula(data, hues)),
+        ("Worst contexts", _worst(data, tables["contexts"])),
+        ("How to reproduce it", _reproduction(data, tables, seed, resamples)),
+    ]
+    body = "".join(f"<section><h2>{n}. {title}</h2>{text}</section>" for n, (title, text) in enumerate(parts, 1))
+    legend = "".join(
+        f'<span><svg viewBox="0 0 12 12" width="12"><circle class="dot h{hue % HUES}" cx="6" cy="6" r="5"/></svg> '
+        f"{escape(variant)}</span>"
+        for variant, hue in hues.items()
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
+        f'content="width=device-width,initial-scale=1"><title>{escape(data.env)}: generalisation</title>'
+        f"<style>{_STYLE}</style></head><body><h1>Generalisation on {escape(data.env)}</h1>"
+        f'<p class="legend">{legend}</p>{body}</body></html>\n'
+    )
+
+
+def _table(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{escape(text)}</p>'
+
+
+def _header(data: _Data) -> str:
+    contexts = hashlib.sha256(json.dumps(data.contexts, sort_keys=True).encode()).hexdigest()[:16]
+    sizes = ", ".join(f"{len(found)} {name}" for name, found in data.contexts.items())
+    rows = [("env", data.env), ("episodes", f"{data.total:,}"), ("contexts", f"{sizes} (SHA-256 {contexts}…)")]
+    rows.append(("features that differ", ", ".join(data.features) or "none"))
+    for variant, seeds in data.seeds.items():
+        steps = [row["env_steps"] for row in _progress(data, variant)[-1:]]
+        rows.append((variant, f"{len(seeds)} seeds" + (f", {float(steps[0]):,.0f} env steps" if steps else "")))
+    text = _table(rows, ("what", "value"))
+    if not data.is_enough:
+        few = [name for name, seeds in data.seeds.items() if len(seeds) < ENOUGH_SEEDS]
+        text = _note(f"fewer than five seeds: {', '.join(few)}. Intervals and comparisons are left out.") + text
+    if data.overlap:
+        named = ", ".join(data.overlap[:10]) + (", …" if len(data.overlap) > 10 else "")
+        text = _note(f"Contexts to be judged on that are also training contexts: {named}") + text
+    return text
+
+
+def _with_ends(value: Any, low: Any, high: Any, is_enough: bool) -> str:
+    if value is None:
+        return "n/a"
+    return f"{value:.4g}" + (f" [{low:.4g}, {high:.4g}]" if is_enough else "")
+
+
+def _summary(data: _Data, rows: Sequence[Row], resamples: int) -> str:
+    shown = [
+        (
+            row["variant"],
+            row["region"],
+            _with_ends(row["iqm"], row["iqm_low"], row["iqm_high"], data.is_enough),
+            _with_ends(row["gap"], row["gap_low"], row["gap_high"], data.is_enough),
+            f"{data.success[key]:.0%}" if (key := (row["variant"], row["region"])) in data.success else "n/a",
+        )
+        for row in rows
+    ]
+    text = (
+        "<p>The interquartile mean of returns over seeds and contexts"
+        + (f", with 95 % intervals from {resamples:,} stratified resamples" if data.is_enough else "")
+        + ". The gap is the mean return in the training contexts less that in the region, paired by seed.</p>"
+    )
+    return text + _table(shown, ("variant", "region", "IQM", "gap", "solved"))
+
+
+def _figures(data: _Data, hues: Mapping[str, int], seed: int, resamples: int, bounds: Any) -> str:
+    figures: dict[str, Any] = {"IQM": estimates.interquartile_mean, "mean": estimates.mean, "median": estimates.median}
+    if bounds is not None:
+        figures["optimality gap"] = estimates.optimality_gap
+    charts: list[str] = []
+    for name, figure in figures.items():
+        dots: list[Dot] = []
+        for region, variant in itertools.product(data.contexts, data.seeds):
+            scores = data.scores.get((variant, region))
+            if scores is None:
+                continue
+            if name == "optimality gap":
+                scores = (scores - bounds[0]) / (bounds[1] - bounds[0])
+            ends = interval(figure, scores, seed, resamples) if data.is_enough else (None, None)
+            dots.append(Dot(f"{variant}, {region}", hues[variant], float(figure(scores)), *ends))
+        charts.append(interval_chart(name, dots))
+    note = (
+        "" if bounds is not None else "<p>For the optimality gap, give the returns that count as 0 and 1 (bounds).</p>"
+    )
+    return f'<div class="charts">{"".join(charts)}</div>{note}'
+
+
+def _profiles(data: _Data, hues: Mapping[str, int], seed: int, resamples: int) -> str:
+    charts: list[str] = []
+    for region in data.contexts:
+        having = {variant: data.scores[variant, region] for variant in data.seeds if (variant, region) in data.scores}
+        low, high = min(map(np.min, having.values())), max(map(np.max, having.values()))
+        levels = np.linspace(low, high if high > low else low + 1, 31)
+        share, lines = estimates.share_above(levels), list[Series]()
+        for variant, scores in having.items():
+            ends = interval(share, scores, seed, min(resamples, 2000)) if data.is_enough else ((), ())
+            lines.append(Series(variant, hues[variant], levels.tolist(), share(scores).tolist(), *map(list, ends)))
+        charts.append(line_chart(region, "return τ", "share of scores above τ", lines))
+    return f'<div class="charts">{"".join(charts)}</div>'
+
+
+def _improvements(data: _Data, rows: Sequence[Row]) -> str:
+    if not rows:
+        return _note("There is one variant only.")
+    if not data.is_enough:
+        return _note("fewer than five seeds: nothing is claimed.")
+    order = list(data.seeds)
+    pairs = [row for row in rows if order.index(row["x"]) < order.index(row["y"])]
+    charts: list[str] = []
+    for region in data.contexts:
+        dots = [
+            Dot(f"{row['x']} > {row['y']}", order.index(row["x"]), row["probability"], row["low"], row["high"])
+            for row in pairs
+            if row["region"] == region
+        ]
+        charts += [interval_chart(region, dots, (0.0, 0.5, 1.0))] if dots else []
+    clear = [row for row in rows if row["low"] > 0.5]
+    said = "".join(
+        f"<li>{escape(row['x'])} is likely better than {escape(row['y'])} in {escape(row['region'])}: "
+        f"{row['probability']:.2f} [{row['low']:.2f}, {row['high']:.2f}]</li>"
+        for row in clear
+    )
+    return f'<div class="charts">{"".join(charts)}</div>' + (
+        f"<ul>{said}</ul>" if said else "<p>No clear difference.</p>"
+    )
+
+
+def _edges(values: Sequence[float]) -> list[float]:
+    """Returns the edges of cells: one for each value of a grid, else ten of equal size."""
+    known = sorted({*values})
+    if len(known) > 20:
+        return np.linspace(known[0], known[-1], 11).tolist()
+    between = [(a + b) / 2 for a, b in itertools.pairwise(known)]
+    return [2 * known[0] - between[0], *between, 2 * known[-1] - between[-1]]
+
+
+def _place(edges: Sequence[float], value: float) -> int:
+    return int(min(max(np.searchsorted(edges, value, "right") - 1, 0), len(edges) - 2))
+
+
+def _points(data: _Data, variant: str) -> list[tuple[dict[str, float], Any, str, str]]:
+    """Returns the values, scores over seeds, region and id of each context of a variant."""
+    return [
+        (data.contexts[region][key], scores[:, place], region, key)
+        for (one, region), scores in data.scores.items()
+        if one == variant
+        for place, key in enumerate(data.contexts[region])
+    ]
+
+
+def _maps(data: _Data, hues: Mapping[str, int], seed: int, resamples: int) -> str:
+    features = data.features
+    if not features:
+        return _note("All contexts are alike, or they differ in no number.")
+    trained = [*data.contexts.get("train", {}).values()]
+    charts: list[str] = []
+    if len(features) > 1:
+        one, other = features[:2]
+        every = [values for found in data.contexts.values() for values in found.values()]
+        edges = _edges([values[one] for values in every]), _edges([values[other] for values in every])
+
+        def cell(values: Mapping[str, float]) -> tuple[int, int]:
+            return _place(edges[0], values[one]), _place(edges[1], values[other])
+
+        grids: dict[str, dict[tuple[int, int], tuple[float, int]]] = {}
+        for variant in data.seeds:
+            found: dict[tuple[int, int], list[tuple[float, int]]] = {}
+            for values, scores, region, key in _points(data, variant):
+                found.setdefault(cell(values), []).append((float(scores.mean()), data.episodes[variant, region, key]))
+            grids[variant] = {at: (sum(m for m, _ in ms) / len(ms), sum(n for _, n in ms)) for at, ms in found.items()}
+        means = [mean for grid in grids.values() for mean, _ in grid.values()]
+        outlined, dots = {cell(values) for values in trained}, [(values[one], values[other]) for values in trained]
+        for variant, grid in grids.items():
+            title = f"{variant}: mean return; the training region is outlined, dots are training contexts"
+            charts.append(heat_map(title, (one, other), edges, grid, (min(means), max(means)), outlined, dots))
+        if len(grids) > 1:
+            (x, first), (y, second) = list(grids.items())[:2]
+            both = {at: (first[at][0] - second[at][0], first[at][1] + second[at][1]) for at in first if at in second}
+            most = max((abs(mean) for mean, _ in both.values()), default=0.0) or 1.0
+            charts.append(heat_map(f"{x} less {y}", (one, other), edges, both, (-most, most), outlined, signed=True))
+    for feature in features:
+        lines: list[Series] = []
+        for variant in data.seeds:
+            points = _points(data, variant)
+            edges_of = _edges([values[feature] for values, *_ in points])
+            bins: dict[int, list[tuple[float, Any]]] = {}
+            for values, scores, *_ in points:
+                bins.setdefault(_place(edges_of, values[feature]), []).append((values[feature], scores))
+            columns = [bins[at] for at in sorted(bins)]
+            xs = [sum(x for x, _ in column) / len(column) for column in columns]
+            per_seed = [np.mean([scores for _, scores in column], axis=0) for column in columns]
+            ends = [interval_of_mean(one, seed, resamples) for one in per_seed] if data.is_enough else []
+            band = [[float(low) for low, _ in ends], [float(high) for _, high in ends]]
+            lines.append(Series(variant, hues[variant], xs, [float(one.mean()) for one in per_seed], *band))
+        known = [values[feature] for values in trained]
+        shade = (min(known), max(known)) if known else None
+        charts.append(
+            line_chart(f"Return over {feature}; the training range is shaded", feature, "return", lines, shade)
+        )
+    return f'<div class="charts">{"".join(charts)}</div>'
+
+
+def _progress(data: _Data, variant: str) -> list[dict[str, Any]]:
+    """Returns the rows of `progress.csv` of a variant's run folders."""
+    files = [folder / "progress.csv" for folder in data.folders.get(variant, [])]
+    return [row for file in files if file.exists() for row in read_rows(file) if "env_steps" in row]
+
+
+def _curves(data: _Data, hues: Mapping[str, int]) -> str:
+    lines: list[Series] = []
+    for variant in data.seeds:
+        rows = _progress(data, variant)
+        for column, dashed in (("return_mean", False), ("evaluation_return_mean", True)):
+            by_step: dict[float, list[float]] = {}
+            for row in rows:
+                if row.get(column) is not None:
+                    by_step.setdefault(float(row["env_steps"]), []).append(float(row[column]))
+            ordered = sorted(by_step)
+            ys = [sum(by_step[x]) / len(by_step[x]) for x in ordered]
+            if ordered:
+                lines.append(Series(f"{variant}, {column}", hues[variant], ordered, ys, dashed=dashed))
+    if not lines:
+        return _note("No evaluation is in the folder of a run, so there is no progress.csv to show.")
+    text = "<p>Mean return of training episodes, and dashed that of evaluations during the training.</p>"
+    return f'{text}<div class="charts">{line_chart("Return over env steps", "env steps", "return", lines)}</div>'
+
+
+def _curricula(data: _Data, hues: Mapping[str, int]) -> str:
+    """Returns the entropy of the shares of contexts over the iterations of runs with a curriculum."""
+    lines: list[Series] = []
+    for variant, folders in data.folders.items():
+        shares: dict[float, list[float]] = {}
+        for file in (file for folder in folders for file in sorted(folder.glob("*.parquet"))):
+            rows = [] if file.stem == "evaluation" else read_rows(file)
+            for row in rows if rows and {"iteration", "context_id", "share"} <= {*rows[0]} else ():
+                shares.setdefault(float(row["iteration"]), []).append(float(row["share"] or 0.0))
+        if shares:
+            ordered = sorted(shares)
+            ys = [_entropy(shares[x]) for x in ordered]
+            lines.append(Series(variant, hues[variant], ordered, ys))
+    if not lines:
+        return _note("No evaluation is in the folder of a run with a curriculum.")
+    text = "<p>The number of contexts that would have this entropy if they had equal shares: few where it is low.</p>"
+    return f'{text}<div class="charts">{line_chart("Contexts in use", "iteration", "contexts", lines)}</div>'
+
+
+def _entropy(shares: Sequence[float]) -> float:
+    total = sum(shares) or 1.0
+    return math.exp(-sum(one / total * math.log(one / total) for one in shares if one > 0))
+
+
+def _worst(data: _Data, rows: Sequence[Row]) -> str:
+    worst = sorted(rows, key=lambda row: row["mean"])[:10]
+    shown = [
+        (
+            *(row[name] for name in ("variant", "region", "context_id")),
+            f"{row['mean']:.4g}",
+            *(f"{data.contexts[row['region']][row['context_id']].get(name):.4g}" for name in data.features),
+        )
+        for row in worst
+    ]
+    more = "<p>All contexts are in <code>contexts.csv</code>, <code>.parquet</code> and <code>.tex</code>.</p>"
+    return _table(shown, ("variant", "region", "context", "mean return", *data.features)) + more
+
+
+def _reproduction(data: _Data, tables: Mapping[str, list[Row]], seed: int, resamples: int) -> str:
+    folders = list(dict.fromkeys(str(folder) for found in data.folders.values() for folder in found))
+    versions = {"envoi": version("envoi"), "numpy": np.__version__, "Python": platform.python_version()}
+    digest = hashlib.sha256(csv_text(tables["contexts"], _COLUMNS["contexts"]).encode()).hexdigest()[:16]
+    lines = [f"envoi report {' '.join(folders) or 'EVALUATION…'} --out DIR --seed {seed} --resamples {resamples}"]
+    lines += [", ".join(f"{name} {number}" for name, number in versions.items()), f"contexts.csv: SHA-256 {digest}…"]
+    text = "<p><code>env.reset(seed=…, options={'context_id': …})</code> plays a row of an evaluation again.</p>"
+    return text + "".join(f"<pre>{escape(line)}</pre>" for line in lines)
+
+
+_STYLE = """
+:root{color-scheme:light dark;--page:#fff;--ink:#1d2126;--faint:#d9dde2;--card:#f6f7f9;--warn:#fff3d6}
+:root{--h0:#3949ab;--h1:#d9620d;--h2:#14866d;--h3:#b3261e;--h4:#7b4aa8;--h5:#6b6f76}
+@media(prefers-color-scheme:dark){:root{--page:#14171a;--ink:#e6e8eb;--faint:#3a4047;--card:#1d2125;--warn:#4a3a12}
+:root{--h0:#9aa7ff;--h1:#ffa566;--h2:#5fd0b4;--h3:#ff8f86;--h4:#d0a8ff;--h5:#b5bac2}}
+body{margin:0 auto;max-width:1180px;padding:16px;background:var(--page);color:var(--ink)}
+body{font:16px/1.5 system-ui,sans-serif}
+h1{font-size:1.6rem;overflow-wrap:anywhere}h2{font-size:1.2rem;margin-top:2rem}
+.legend span{margin-right:16px;white-space:nowrap}.note{background:var(--warn);padding:8px 12px;border-radius:6px}
+.wide{overflow-x:auto}table{border-collapse:collapse}th,td{padding:4px 12px 4px 0;text-align:left;white-space:nowrap}
+th,td{border-bottom:1px solid var(--faint)}
+td{font-variant-numeric:tabular-nums}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,480px),1fr));gap:16px}
+figure{margin:0;background:var(--card);border-radius:8px;padding:12px}figcaption{font-weight:600;margin-bottom:4px}
+svg text{fill:var(--ink);font-size:12px}.grid{stroke:var(--faint);fill:none}
+.mark{stroke:var(--ink);stroke-dasharray:4 3}
+.line{fill:none;stroke-width:2}.band{opacity:.2}.shade{fill:var(--faint);opacity:.6}
+.outline{stroke:var(--h3);stroke-width:2.5;fill:none}.trained{fill:var(--h3);stroke:var(--page);stroke-width:.5}
+pre{overflow-x:auto;background:var(--card);padding:8px 12px;border-radius:6px}
+""" + "".join(f".line.h{k}{{stroke:var(--h{k})}}.dot.h{k},.band.h{k}{{fill:var(--h{k})}}" for k in range(HUES))
