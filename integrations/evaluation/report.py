@@ -121,7 +121,7 @@ def _source_of(given: Any) -> Path | None:
     return path if path is None or path.is_dir() else path.parent
 
 
-def _rows_of(given: Any) -> tuple[str, list[Mapping[str, Any]]]:
+def _rows_of(given: Any) -> tuple[str, Sequence[Mapping[str, Any]]]:
     """Returns a name for messages, and the rows."""
     if not isinstance(given, (str, Path)):
         return "rows", list(given)
@@ -136,7 +136,7 @@ def _rows_of(given: Any) -> tuple[str, list[Mapping[str, Any]]]:
     return str(path), read_rows(path)
 
 
-def _gather(read: Sequence[tuple[Path | None, tuple[str, list[Mapping[str, Any]]]]]) -> _Data:
+def _gather(read: Sequence[tuple[Path | None, tuple[str, Sequence[Mapping[str, Any]]]]]) -> _Data:
     """Checks rows, and brings them together."""
     returns: dict[tuple[str, str, str, str], dict[str, float]] = {}
     contexts: dict[str, dict[str, dict[str, Any]]] = {}
@@ -335,7 +335,7 @@ def _figures(data: _Data, hues: Mapping[str, int], seed: int, resamples: int, bo
             scores = data.scores.get((variant, region))
             if scores is None:
                 continue
-            if name == "optimality gap":
+            if name == "optimality gap" and bounds is not None:
                 scores = (scores - bounds[0]) / (bounds[1] - bounds[0])
             ends = interval(figure, scores, seed, resamples) if data.is_enough else (None, None)
             dots.append(Dot(f"{variant}, {region}", hues[variant], float(figure(scores)), *ends))
@@ -355,7 +355,7 @@ def _profiles(data: _Data, hues: Mapping[str, int], seed: int, resamples: int) -
         share, lines = estimates.share_above(levels), list[Series]()
         for variant, scores in having.items():
             ends = interval(share, scores, seed, min(resamples, 2000)) if data.is_enough else ((), ())
-            lines.append(Series(variant, hues[variant], levels.tolist(), share(scores).tolist(), *map(list, ends)))
+            lines.append(Series(variant, hues[variant], levels.tolist(), share(scores).tolist(), ends[0], ends[1]))
         charts.append(line_chart(region, "return τ", "share of scores above τ", lines))
     return f'<div class="charts">{"".join(charts)}</div>'
 
@@ -452,7 +452,7 @@ def _maps(data: _Data, hues: Mapping[str, int], seed: int, resamples: int) -> st
             per_seed = [np.mean([scores for _, scores in column], axis=0) for column in columns]
             ends = [interval_of_mean(one, seed, resamples) for one in per_seed] if data.is_enough else []
             band = [[float(low) for low, _ in ends], [float(high) for _, high in ends]]
-            lines.append(Series(variant, hues[variant], xs, [float(one.mean()) for one in per_seed], *band))
+            lines.append(Series(variant, hues[variant], xs, [float(one.mean()) for one in per_seed], band[0], band[1]))
         known = [values[feature] for values in trained]
         shade = (min(known), max(known)) if known else None
         charts.append(
