@@ -47,10 +47,10 @@ def lane_seeds(seed: int | Sequence[int | None] | None, n: int) -> list[int | No
     if isinstance(seed, (Sequence, np.ndarray)):
         if len(seed) != n:
             raise SpecError(f"seed: expected one seed for each of {n} lanes, got {len(seed)}")
-        given: Any = seed
-        if type(given) is list and set(map(type, given)) == {int} and min(given) >= 0:
+        given = cast("list[Any]", seed)
+        if type(seed) is list and {type(one) for one in given} == {int} and min(given) >= 0:
             return given
-        return [check_seed(s) for s in seed]
+        return [check_seed(one) for one in given]
     root, size = np.random.SeedSequence(check_seed(seed)), n
     while True:
         # 31 bits, which the seed of every framework can hold. Duplicates are dropped, and more are generated.
@@ -208,7 +208,7 @@ class StreamStates:
         made: dict[int, Streams] = {}
         for streams, names in zip(self._streams, self._made, strict=True):
             twin = Streams.__new__(Streams)
-            twin._root = streams._root
+            twin._root = streams._root  # pyright: ignore[reportPrivateUsage]
             for name in names:
                 generator = vars(streams)[name]
                 views = state_memory(generator)
@@ -293,6 +293,6 @@ def batch_streams(seed: int | Sequence[int | None] | None, n: int) -> Streams | 
         if all(s is None for s in seeds):
             return None
         streams = Streams.__new__(Streams)
-        streams._entropy = [0 if s is None else s for s in seeds]
+        streams._entropy = [0 if s is None else s for s in seeds]  # pyright: ignore[reportPrivateUsage]
         return streams
     return Streams(seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +84,7 @@ class CompiledModel(Env):
         else:
             action: Any = self.action_spec
             lanes = self.lanes
-            read = "[0]" if cast("Any", self.reward_spec).shape else ".item()"
+            read = "[0]" if getattr(self.reward_spec, "shape", ()) else ".item()"
             lines = f"""\
 _values = step_alone(action)
 if _values is None:

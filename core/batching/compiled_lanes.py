@@ -148,7 +148,7 @@ class CompiledLanes(Lanes):
             for env, state in zip(envs, states, strict=True):
                 env.state = state
         over = [bool(env.terminal(state) or env.truncated(state)) for env, state in zip(envs, states, strict=True)]
-        self._over = np.array(over)
+        self._over = np.array(over)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def _bring_up_to_date(self) -> None:
         """Gives the environments the episodes and contexts that the records hold."""
@@ -194,7 +194,7 @@ class CompiledLanes(Lanes):
         columns = list(zip(*([leaf for _, leaf in tree.leaves(env.state)] for env in lanes), strict=True))
         settings = [np.asarray([getattr(env, name) for env in lanes]) for name in plan.own.example]
         given, place = rows_of([env.given_context for env in lanes])
-        defaults = {} if lanes[0].context_space is None else lanes[0].context_space.defaults
+        defaults: dict[str, Any] = {} if lanes[0].context_space is None else lanes[0].context_space.defaults
         table = ContextTable([{**defaults, **context} for context in given])
         if not plan.own.holds(settings, self.batch_size) or table.records(plan.context) is None:
             return False
@@ -654,7 +654,7 @@ class _Rows(Sequence[Snapshot]):
                 model.resume(state, seen, over)
                 made.append(model.snapshot())
             self._made = made
-        return self._made[index]
+        return cast("Any", self._made)[index]
 
     def __reduce__(self) -> Any:
         return list, (list(self),)
@@ -672,4 +672,5 @@ def rebuilt(example: Any, kinds: Sequence[Any], leaves: Sequence[Any]) -> Iterat
     if not isinstance(example, tuple):
         return iter(columns[0])
     made = zip(*columns, strict=True)
-    return map(partial(tuple.__new__, type(cast("Any", example))), made) if hasattr(example, "_fields") else made
+    make = partial(cast("Any", tuple).__new__, cast("Any", example).__class__)
+    return map(make, made) if hasattr(cast("Any", example), "_fields") else made

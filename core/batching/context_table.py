@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,12 +118,8 @@ class ContextTable:
     def __deepcopy__(self, memo: dict[int, Any]) -> ContextTable:
         # Contexts are never changed, so copies share them.
         copy: Any = object.__new__(type(self))
-        vars(copy).update({name: self._own(value) for name, value in self.__getstate__().items()})
+        copy.__dict__.update({name: _own(value) for name, value in self.__getstate__().items()})
         return copy
-
-    @staticmethod
-    def _own(value: Any) -> Any:
-        return value.copy() if isinstance(value, (list, set, np.ndarray)) else value
 
 
 class Coming:
@@ -154,3 +150,7 @@ def rows_of(contexts: Sequence[Context]) -> tuple[list[Context], Places]:
     found = np.array([places.setdefault(id(context), len(places)) for context in contexts], np.intp)
     first = dict(zip(found.tolist(), contexts, strict=True))
     return [first[place] for place in range(len(places))], found
+
+
+def _own(value: Any) -> Any:
+    return cast("Any", value).copy() if isinstance(value, (list, set, np.ndarray)) else value

@@ -453,7 +453,7 @@ class _Undo(AbstractContextManager[None]):
     def __init__(self, envs: tuple[Any, ...]) -> None:
         self.envs = envs
         own = (Model.step, Model.reset, Model.state)
-        kinds = {type(env) for env in envs}
+        kinds: set[Any] = {type(env) for env in envs}
         self.can = all(issubclass(kind, Model) and (kind.step, kind.reset, kind.state) == own for kind in kinds)
         self._states: StreamStates | None = None
 

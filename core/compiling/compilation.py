@@ -273,3 +273,13 @@ def _write_once(file: Path, text: str) -> None:
         Path(part.name).replace(file)
         return
     Path(part.name).unlink()
+
+
+def is_constant(value: Any) -> bool:
+    """Returns True for numbers, texts, arrays of numbers, and tuples of these."""
+    if isinstance(value, tuple):
+        parts: tuple[Any, ...] = value
+        return all(is_constant(part) for part in parts)
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biuf"
+    return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))

@@ -569,7 +569,7 @@ OPERATORS: dict[Any, Any] = {
     operator.pos: of_one("+", _positive),
     operator.invert: of_one("~", _inverted),
 }  # fmt: skip
-"""What kernels call for Python's operators."""
+"""The functions that kernels call for Python's operators."""
 
 FUNCTIONS: dict[Any, Any] = {
     abs: of_one("abs", _absolute, np.abs),
@@ -581,4 +581,4 @@ FUNCTIONS: dict[Any, Any] = {
     math.ceil: _to_whole("math.ceil", "ceil"),
     math.trunc: _to_whole("math.trunc", "trunc"),
 }
-"""What kernels call for Python's functions of one number."""
+"""The functions that kernels call for Python's functions of one number."""

@@ -20,22 +20,12 @@ import numpy as np
 
 from ..authoring.model import Model
 from ..errors import NotCompilable
-from .compilation import numba_version
+from .compilation import is_constant, numba_version
 from .random_streams import METHODS, Stream
 
 
 def _read(owner: Any, name: str) -> Any:
     return owner[name] if isinstance(owner, dict) else getattr(owner, name)
-
-
-def is_constant(value: Any) -> bool:
-    """Returns True for numbers, texts, arrays of numbers, and tuples of these."""
-    if isinstance(value, tuple):
-        parts: tuple[Any, ...] = value
-        return all(is_constant(part) for part in parts)
-    if isinstance(value, np.ndarray):
-        return value.dtype.kind in "biuf"
-    return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))
 
 
 def constant_text(value: Any) -> str:

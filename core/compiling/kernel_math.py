@@ -221,7 +221,7 @@ REPLACED: dict[Any, Any] = {
     np.int64: FUNCTIONS[int],
     np.float64: FUNCTIONS[float],
 }  # fmt: skip
-"""What kernels call for functions of numbers."""
+"""The functions that kernels call for functions of numbers."""
 
 _OF_BUILTINS = ("bool", "len", "range", "enumerate", "zip", "tuple", "list", "any", "all", "reversed", "slice")
 _OF_NUMPY = (

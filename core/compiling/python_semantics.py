@@ -33,9 +33,8 @@ from numba.core.untyped_passes import ReconstructSSA
 from numba.extending import intrinsic
 
 from ..errors import near_misses
-from .compilation import MARK
+from .compilation import MARK, is_constant
 from .exact_numbers import BOOL, FLOAT, INT, MAXIMUM, MINIMUM, OPERATORS, WIDE, shown
-from .functions import is_constant
 from .kernel_math import REPLACED, kernel_form
 from .random_streams import METHODS, Stream
 

@@ -603,7 +603,8 @@ class Contextual(Lifted):
             close_replaced(replaced, self._replaceable())
         if self._log is not None:
             for lane in lanes.tolist():
-                self._log(self._episodes, self._total, dict(self._in_force.in_lanes()[lane]))
+                context = cast("dict[str, Any]", self._in_force.in_lanes()[lane])
+                self._log(self._episodes, self._total, dict(context))
                 self._episodes += 1
 
     def _put(self, now: InForce, before: InForce, lanes: Indices) -> None:
