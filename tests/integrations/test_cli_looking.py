@@ -308,7 +308,19 @@ def test_help_fits_80_columns_and_cuts_no_option(cli, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     commands = {"": typer.main.get_command(app)}
     commands |= commands[""].commands
-    assert set(commands) == {"", "envs", "info", "check", "bench", "play", "render", "train", "runs", "evaluate"}
+    assert set(commands) == {
+        "",
+        "envs",
+        "info",
+        "check",
+        "bench",
+        "play",
+        "render",
+        "train",
+        "runs",
+        "evaluate",
+        "report",
+    }
     for name, command in commands.items():
         code, out, err = cli(*filter(None, [name]), "--help")
         assert (code, err) == (0, "")
