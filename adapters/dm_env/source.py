@@ -96,7 +96,7 @@ class FromDmEnv(SeedsSource, TakesContext):
         if self._form is not None:
             title, lines = (
                 "FromDmEnv: all that a form of envoi has",
-                f"{values} = env._step_of_ours(action)\nseen = observation",
+                f"{values} = env._step_of_ours(action)",
             )
         else:
             title, sent = (
@@ -116,17 +116,19 @@ except (KeyError, TypeError):
 _before = None if env._rewarder is None else (env.state,)
 {choose if self._choices is not None else ""}_type, reward, discount, observation = env.source.step({sent})
 {take}
-seen = observation
+env._observation = observation
 if _type is MID and _before is None and isinstance(discount, float) and isinstance(reward, float):
     terminated = truncated = False
     if discount == 1.0:
         discount = None
     info = {{}}
 else:
-    {values} = env._complete(_type, reward, discount, observation, _before, action)"""
+    {values} = env._complete(_type, reward, discount, observation, _before, action)
+    if terminated or truncated:
+        record.halt = OVER"""
         names = {**names, "env": self, "encode_action": self._encode, "choices": self._choices, "MID": MID}
-        stage = Stage(title, lines, (*VALUES, "seen"), "act", names)
-        return Program((stage,), self.step_record, {"seen": "env._observation"})
+        stage = Stage(title, lines, VALUES, "act", names)
+        return Program((stage,), self.step_record)
 
     def _choice(self, action: Any) -> Any:
         """Returns the encoded value of a choice that is not in the table, or that is an array."""

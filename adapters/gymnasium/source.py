@@ -86,7 +86,7 @@ class FromGymnasium(TakesContext):
 _before = None if env._rewarder is None else (env.state,)
 observation, reward, terminated, truncated, info = env.source.step({sent})
 {take}
-seen = observation
+env._observation = observation
 if (
     terminated or truncated or _before is not None or not isinstance(reward, float)
     or (info and "discount" in info)
@@ -97,10 +97,12 @@ if (
 else:
     terminated = truncated = False
     discount = None
-    info = {{**info}} if info else {{}}"""
+    info = {{**info}} if info else {{}}
+if terminated or truncated:
+    record.halt = OVER"""
         names = {**names, "env": self, "encode_action": self._encode}
-        stage = Stage("FromGymnasium: a step of the source", lines, (*VALUES, "seen"), "act", names)
-        return Program((stage,), self.step_record, {"seen": "env._observation"})
+        stage = Stage("FromGymnasium: a step of the source", lines, VALUES, "act", names)
+        return Program((stage,), self.step_record)
 
     def _complete(
         self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Info, before: Any, action: Any

@@ -12,11 +12,10 @@ from ..authoring.model import Model
 from ..errors import ContextError
 from ..lane_values import lane, take
 from ..protocol.env import Reset, Step
-from ..protocol.process import Process, Snapshot
+from ..protocol.process import Snapshot
 from ..protocol.reset_options import CONTEXT
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams
-from ..steps.record import Record
 from ..tree import AnyMapping
 from .model_batch import ModelBatch
 
@@ -44,10 +43,6 @@ class BatchModel(Model):
         raise NotImplementedError
 
     # As an Env, it runs a batch of one lane, which knows where the episode is, and removes the lane axis.
-
-    @property
-    def step_record(self) -> Record:
-        return Process.step_record.__get__(self)
 
     @property
     def _lanes(self) -> ModelBatch:

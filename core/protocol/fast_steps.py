@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from ..errors import SpecError
 from ..steps.flat import SIX_VALUES, Finish, flat_step
 from ..steps.program import VALUES, Program, Stage, library_name, source_of
+from ..steps.record import Record
 from .batch_env import either, step_masks
 from .process import Process
 
@@ -65,14 +66,8 @@ def program_of(env: Env) -> Program:
         return program()
     title = f"{library_name(type(env), 'a layer')}: called as it is"
     if env.batch_size is not None:
-        called: dict[str, Any] = {"inner_step": ended_step(env)}
-        call, commit = (
-            f"""\
-{LANES_VALUES} = (
-    inner_step(action, restart) if hold is None else inner_step(action, restart, hold)
-)""",
-            "",
-        )
+        called: dict[str, Any] = {"inner_step": ended_step(env), "given_masks": _masks}
+        call, commit = f"{LANES_VALUES} = inner_step(action, *given_masks(restart, hold))", ""
         if _beside_step(env, "advance", None) is not None:
             title, called = f"{library_name(type(env), 'a batch')}: a step of all lanes", {}
             call, commit = f"{LANES_VALUES} = batch.advance(action, restart, hold, idle)", "batch.commit()"
@@ -85,11 +80,21 @@ if restart is not None or hold is not None:
         opening = Stage("the lanes that begin, and those that pause", masks, ("restart", "hold", "idle"), "act", names)
         undo = "" if _beside_step(env, "undo_step", None) is None else "batch.undo_step()"
         called["batch"] = env
-        stage = Stage(title, call, (*VALUES, "over"), "act", called, not commit, commit, undo)
-        return Program((stage,), env.step_record, local=frozenset({"over"}), opening=opening)
+        stage = Stage(title, call, (*VALUES, "over"), "act", called, not commit, commit=commit, undo=undo)
+        return Program((stage,), record_of(env), local=frozenset({"over"}), opening=opening)
     call = f"{', '.join(VALUES)} = inner_step(action)"
     stage = Stage(title, call, VALUES, "act", {"inner_step": _called(env)}, guarded=True)
-    return Program((stage,), env.step_record)
+    return Program((stage,), record_of(env))
+
+
+def record_of(env: Env) -> Record:
+    """Returns the record of the layers around an environment, which is its own unless its `step` is called as it is."""
+    return env.outer_record if _beside_step(env, "step_program", None) is None else env.step_record
+
+
+def _masks(restart: Any, hold: Any) -> tuple[Any, ...]:
+    """Returns the masks that a step must be given: a step of the user's own need not take those that are None."""
+    return (restart, hold) if hold is not None else () if restart is None else (restart,)
 
 
 def _called(env: Env) -> StepValues:

@@ -85,6 +85,7 @@ class Process(ABC):
                     raise SpecError(f"{cls.__name__}.{where}: expected a spec, got {leaf!r}; {FROM_SPACE}")
 
     _step_record: Record | None = None
+    _outer_record: Record | None = None
     _streams: Streams | None = None
     _rewarder: Rewarder | None = None
     _declared_reward_spec: SpecTree = None
@@ -104,6 +105,13 @@ class Process(ABC):
         if self._step_record is None:
             self._step_record = Record(None)
         return self._step_record
+
+    @property
+    def outer_record(self) -> Record:
+        """The record of the layers around an environment whose `step` is its own, and so knows of ends by itself."""
+        if self._outer_record is None:
+            self._outer_record = Record(None)
+        return self._outer_record
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
         """Returns an observation spec that holds under several contexts, and under the present and the default one.

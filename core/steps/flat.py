@@ -101,7 +101,7 @@ def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) ->
     title = ""
     for stage in stages:
         later = stages[stages.index(stage) + 1 :]
-        may_be_undone = bool(stage.undo) and not all(one.guarded and not one.undo for one in later)
+        may_be_undone = bool(stage.undo) and not all(one.safe for one in later)
         own = titled(stage.title, f"{stage.save}\n{stage.lines}" if may_be_undone and stage.save else stage.lines)
         own = [*need(stage.reads), *(own[1:] if stage.title == title else own)]
         lines += _indented(own, len(undone))
@@ -115,7 +115,6 @@ def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) ->
         failed = ["except BaseException as error:", *_indented([*undo.splitlines(), "raise"], 1)]
         lines += _indented(failed, depth)
     lasting = [f"{place} = {name}" for name, place in program.kept.items() if program_writes(stages, name)]
-    lasting += [line for stage in stages for line in stage.commit.splitlines()]
     ends = [
         name
         for name in ("terminated", "truncated")
@@ -123,6 +122,9 @@ def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) ->
     ]
     if ends:
         lasting += [f"if {' or '.join(ends)}:", "    record.halt = OVER"]
+    # What a user's function may be called in comes last, and the innermost layer first.
+    base = next((i for i, stage in enumerate(stages) if {*VALUES} <= {*stage.writes}), 0)
+    lasting += [line for stage in (*stages[base:], *stages[:base]) for line in stage.commit.splitlines()]
     last = [*need(registers_read(finish.last, finish.names)), *finish.last.splitlines()]
     head = [
         "# no episode, or a layer's functions were replaced, such as its rewarder",

@@ -42,8 +42,8 @@ class Stage:
         writes: The registers that the statements set.
         when: "act" in lanes that act, "begin" in those that begin an episode, "always" in both.
         names: The objects that the lines name. Layers of one program that give one name two meanings are refused.
-        guarded: True if it refuses by itself to step where no episode is running, checks masks of lanes by itself, and
-            cannot fail after the stages before it.
+        guarded: True if it refuses by itself to step where no episode is running, and checks masks of lanes by itself.
+        safe: True if it cannot fail.
         commit: Lines that make its effects last, once the whole step has succeeded.
         undo: Lines that take its effects back, if a later stage fails; `error` is the exception.
         save: Lines before all others that hold what `undo` needs. Both are left out where no later stage can fail.
@@ -55,6 +55,7 @@ class Stage:
     when: Literal["act", "begin", "always"] = "act"
     names: Mapping[str, Any] = field(default_factory=dict[str, Any])
     guarded: bool = False
+    safe: bool = False
     commit: str = ""
     undo: str = ""
     save: str = ""

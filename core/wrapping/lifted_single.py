@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import EpisodeError, SpecError
 from ..protocol.batch_env import as_lanes_step
 from ..protocol.env import Env, Reset, Step, as_step
+from ..protocol.fast_steps import record_of
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 from ..steps.flat import flat_step
@@ -42,10 +43,11 @@ class LiftedEnv(Changing[Env], Wrapper):
         self._end_count()  # for the limit may be another one
         if self._cut is None and env.batch_size is not None:
             self._cut = np.zeros(env.batch_size, bool)
-        for record in (self._record_inside, self.step_record, env.step_record):
+        inside = record_of(env)
+        for record in (self._record_inside, self.step_record, inside):
             if record is not None:
                 record.stale()
-        self._record_inside, self._written_step = env.step_record, None
+        self._record_inside, self._written_step = inside, None
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
         observation, info = super().reset(seed=seed, options=options, mask=mask)
@@ -123,7 +125,7 @@ class LiftedEnv(Changing[Env], Wrapper):
 
     @property
     def step_record(self) -> Record:
-        return super().step_record if self.has_own_step else self.env.step_record
+        return self.outer_record if self.has_own_step else record_of(self.env)
 
     @property
     def has_own_step(self) -> bool:

@@ -110,6 +110,7 @@ class _Stages:
                 "begun# = None if restart is None else layer#.beginning(restart)",
                 "begun#",
                 guarded=True,
+                safe=True,
                 undo="if begun# is not None:\n    begun#.__exit__(type(error), error, None)",
                 commit="if begun# is not None:\n    begun#.__exit__(None, None, None)",
             )
@@ -118,7 +119,7 @@ class _Stages:
 
     def stepped(self) -> Iterator[Stage]:
         if self.has_lanes and self.layer.sees_beginnings:
-            yield self.stage("if begun# is not None:\n    begun#.stepped()", guarded=True)
+            yield self.stage("if begun# is not None:\n    begun#.stepped()", guarded=True, safe=True)
 
     def memories(self) -> Iterator[Stage]:
         change, memory = self.change, self.memory
@@ -198,7 +199,8 @@ if hold is not None:
         if self.has_lanes:
             # What a wrapper says of contexts cannot fail.
             tell = f"info = layer#.infos_with(info, {self.given[2:] or None}, hold)"
-            yield self.stage(tell, "info", guarded=self.layer.sees_beginnings)
+            is_safe = self.layer.sees_beginnings
+            yield self.stage(tell, "info", guarded=is_safe, safe=is_safe)
         else:
             yield self.stage(f"info = {{**info, **info#({self.given[2:]})}}", "info")
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import SpecError
 from ..lane_values import stack
 from ..protocol.env import Env, Reset, Step
-from ..protocol.fast_steps import program_of
+from ..protocol.fast_steps import program_of, record_of
 from ..spec import sample
 from ..spec.base import shown
 from ..steps.program import Program
@@ -71,7 +71,7 @@ class Wrapper(Around[Env], Env):
 
     @property
     def step_record(self) -> Record:
-        return self.env.step_record if type(self).step is Wrapper.step else super().step_record
+        return record_of(self.env) if type(self).step is Wrapper.step else self.outer_record
 
     @property
     def observation(self) -> Any:

@@ -469,6 +469,59 @@ class Counting(Simple):
         return Change(begin=lambda observation: np.zeros(specs.lanes), **chosen)
 
 
+class Again(Drifting):
+    """Begins the next episode by itself."""
+
+    over = False
+
+    def step(self, action):
+        if self.over:
+            self.reset()
+        step = super().step(action)
+        self.over = step.terminated or step.truncated
+        return step
+
+
+@pytest.mark.parametrize("around", [to_gymnasium, lambda env: TimeLimit(env, 99), lambda env: Simple(env, "reward")])
+def test_a_models_own_step_decides_what_ends(around):
+    env = around(Again())
+    env.reset(seed=0)
+    ends = [env.step(1)[2] for _ in range(60)]
+    assert 1 < sum(ends) < 60
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_contexts_return_when_any_batch_inside_refuses(hidden):
+    env = Contextual(ActionRepeat(envoi.batch(Slope(), 3), 2), SLOPES, dict_observation_space=True, hide_context=hidden)
+    env.reset(seed=0)
+    before = env.context_id, env.peek()
+    with pytest.raises(envoi.SpecError):
+        env.step(np.zeros(2, np.int64), np.array([True, False, False]))
+    assert (env.context_id, env.peek()) == before
+
+
+def test_masks_of_lanes_with_contexts_are_checked():
+    env = Contextual(envoi.batch(Slope(), 3), SLOPES)
+    env.reset(seed=0)
+    with pytest.raises(envoi.SpecError, match="restart: expected a bool for each of 3 lanes"):
+        env.step(np.zeros(3, np.int64), [True] * 5)
+
+
+def test_an_episode_ends_though_its_watcher_fails():
+    class Watched(Simple):
+        def change(self, specs):
+            return Change(watch=self.breakable("watch", lambda *values: None))
+
+    env = Watched(Cut())
+    env.reset(seed=0)
+    env.broken = "watch"
+    for _ in range(6):
+        with pytest.raises(ZeroDivisionError):
+            env.step(1)
+    with pytest.raises(EpisodeError):
+        env.step(1)
+
+
 # One function.
 
 

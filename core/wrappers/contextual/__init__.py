@@ -448,7 +448,7 @@ class Contextual(Lifted):
         if type(ahead) is _Ahead:
             ahead.__enter__()
             return ahead
-        lanes = np.asarray(restart).nonzero()[0]
+        lanes = as_mask(restart, self._lanes or 1, "restart").nonzero()[0]
         begun = self._attempt(lanes)
         try:
             self._choose(lanes)
@@ -767,7 +767,7 @@ class _Attempt(AbstractContextManager[None]):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._settle()
-        elif issubclass(kind, Exception):
+        else:
             self._take_back()
 
 
