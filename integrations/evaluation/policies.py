@@ -106,6 +106,7 @@ class _StableBaselines(Acting):
     def __init__(self, policy: Any, batched: bool) -> None:
         super().__init__(policy)
         self.batched, self.train_seed = batched, getattr(policy, "seed", None)
+        self._normalize: Any = getattr(policy, "get_vec_normalize_env", lambda: None)()
         self._takes_masks = "action_masks" in inspect.signature(policy.predict).parameters
 
     def fits(self, env: envoi.Env) -> bool:
@@ -123,6 +124,8 @@ class _StableBaselines(Acting):
 
     def act(self, seats: Sequence[Any]) -> list[Any]:
         observed = [seat.observation for seat in seats]
+        if self._normalize is not None:  # the statistics of training, which stay as they are
+            observed = [self._normalize.normalize_obs(one) for one in observed]
         masks = [seat.info.get("action_mask") for seat in seats]
         has_masks = self._takes_masks and masks[0] is not None
         if self.batched:

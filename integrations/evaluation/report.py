@@ -98,6 +98,10 @@ def report(
     if given and isinstance(given[0], Mapping):
         given = [given]
     data = _gather([(_source_of(one), _rows_of(one)) for one in given])
+    if bounds is not None:
+        low, high = (float(one(list(map(one, data.scores.values())))) for one in (np.min, np.max))
+        if low < bounds[0] or high > bounds[1]:
+            raise envoi.EnvoiError(f"bounds: expected returns from {bounds[0]} to {bounds[1]}, got {low} to {high}")
     tables = {
         "regions": _region_table(data, seed, resamples),
         "improvement": _improvement_table(data, seed, resamples),

@@ -1107,3 +1107,10 @@ def test_put_context_changes_no_lane_if_one_refuses():
     with pytest.raises(ContextError, match="in lane 1"):
         env.put_context({"m": [2.0, -1.0]}, [0, 1])
     assert env.context["m"] == [1.0, 1.0]
+
+
+def test_a_selector_of_another_set_is_refused():
+    selector = envoi.context.Random()
+    envoi.Contextual(envoi.models.make("cartpole"), [{"length": 0.3}], context_selector=selector)
+    with pytest.raises(envoi.ContextError, match="selector for each set of contexts"):
+        envoi.Contextual(envoi.models.make("cartpole"), [{"length": 2.0}], context_selector=selector)

@@ -460,3 +460,18 @@ def test_contexts_of_the_training_are_named(trained, tmp_path, monkeypatch):
     RunFolder(run).write_settings(Settings(**{**vars(settings), "env": "python:weighed_too:make"}))
     with pytest.warns(UserWarning, match="also of the training set: 'seen'$"):
         evaluate(run, contexts={"seen": {"weight": 2.0}, "new": {"weight": 3.0}}, episodes=1)
+
+
+def test_a_model_sees_observations_as_in_its_training():
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+    lanes = VecNormalize(DummyVecEnv([lambda: gymnasium.make("CartPole-v1")]), training=False)
+    lanes.obs_rms.mean, lanes.obs_rms.var = np.array([0.5, -0.5, 0.1, 0.3]), np.full(4, 0.01)
+    model = PPO("MlpPolicy", lanes, n_steps=8, batch_size=8, device="cpu", seed=1)
+
+    def normalized(observation):
+        return model.predict(lanes.normalize_obs(observation), deterministic=True)[0]
+
+    one, other = (evaluate(policy, "gymnasium:CartPole-v1", episodes=3) for policy in (model, normalized))
+    assert [row["return"] for row in one] == [row["return"] for row in other]

@@ -187,7 +187,7 @@ def test_page_has_ten_parts_and_needs_nothing_else(tmp_path):
     (run / "progress.csv").write_text("trial,env_steps,return_mean,evaluation_return_mean\n0,100,1.5,\n0,200,2.5,3.0\n")
     shares = [{"iteration": i, "context_id": c, "share": 0.5 + 0.5 * (i * c)} for i in (0, 1) for c in (0, 1)]
     pq.write_table(pa.Table.from_pylist(shares), run / "contexts.parquet")
-    report([run, rows_of(x + 20, "<b>")], tmp_path / "out", resamples=50, bounds=(0, 150))
+    report([run, rows_of(x + 20, "<b>")], tmp_path / "out", resamples=50, bounds=(0, 200))
     page, text = page_of(tmp_path / "out")
     assert [heading.partition(".")[0] for heading in page.headings] == [str(n) for n in range(1, 11)]
     assert page.outside == []
@@ -299,6 +299,7 @@ def test_bad_evaluations_are_named_and_nothing_is_written(tmp_path, cli, rows, m
         (["bad.parquet"], "bad.parquet: not a parquet file"),
         (["good/evaluation.csv", "--bounds", "3"], "--bounds: expected LOW,HIGH, got '3'"),
         (["good/evaluation.csv", "--bounds", "3,1"], "bounds: expected low < high"),
+        (["good/evaluation.csv", "--bounds", "500,900"], "bounds: expected returns from 500.0 to 900.0, got "),
         (["good/evaluation.csv", "--resamples", "0"], "resamples: expected at least 1, got 0"),
         (["good/evaluation.csv", "--seed", "-1"], "seed: expected 0"),
         (["good/evaluation.csv", "good"], "occurs twice"),

@@ -30,7 +30,7 @@ from ...wrapping.change import Change, Specs
 from ...wrapping.delegate import Around
 from ...wrapping.lifted import Lifted
 from .reports import Reports, Running, Success
-from .schedule import Chosen, Indices, InForce, Noise, Schedule, SetTable, full_set, selector_of
+from .schedule import Chosen, Indices, InForce, Noise, Schedule, SetTable, full_set, same_contexts, selector_of
 from .view import InfosInForce, View, append, put_beside
 
 __all__ = ["Contextual"]
@@ -180,6 +180,12 @@ class Contextual(Lifted):
         noise = Noise(deviation, noisy_features, first[1], {} if space is None else space.features)
         if noisy_features is not None and not add_gaussian_noise_to_context:
             raise ContextError("noisy_features: there is no noise; give add_gaussian_noise_to_context=True")
+        held = getattr(selector, "contexts", None)
+        if held and not same_contexts(held, set_of_contexts):
+            raise ContextError(
+                f"context_selector: {selector!r} chooses out of other contexts, for another Contextual; make a "
+                "selector for each set of contexts"
+            )
         self._schedule = Schedule(set_of_contexts, default, selector, noise, space)
         self._schedule.begin()
         self._view = View(
