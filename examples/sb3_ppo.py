@@ -1,4 +1,4 @@
-"""Train Stable-Baselines3's PPO on catch, whose sixteen lanes step in one numpy call.
+"""Train Stable-Baselines3's PPO on catch, whose sixteen lanes step in one call of a kernel.
 
 python examples/sb3_ppo.py
 """
@@ -33,5 +33,5 @@ if __name__ == "__main__":
     print("   steps   return")
     print(f"{0:8}   {mean_return(model):+.2f}")
     for _ in range(5):
-        model.learn(1_024, reset_num_timesteps=False)
+        model.learn(2_048, reset_num_timesteps=False)
         print(f"{model.num_timesteps:8}   {mean_return(model):+.2f}")

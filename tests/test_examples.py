@@ -39,7 +39,7 @@ EXPECTED = {
     "rewarders.py": r"its own +-\d+\.\d   -inf to 0\.0\nupright +1\d\d\.0   0\.0 to 1\.0\n"
     r"upright, shaped +1\d\d\.\d   0\.0 to 1\.1\n$",
     "rllib_pursuit.py": r"20 games of \d+ to \d+ steps\nagent .*\n(hunter_\d +hunter +\+0\.[3-5]\d\n){2}prey +prey +-0",
-    "sb3_ppo.py": r"steps   return\n +0   [+-]0\.\d\d\n( +\d+   [+-]\d\.\d\d\n){4} +5120   \+(0\.[5-9]|1\.0)\d\n$",
+    "sb3_ppo.py": r"steps   return\n +0   [+-]0\.\d\d\n( +\d+   [+-]\d\.\d\d\n){4} +10240   \+(0\.[5-9]|1\.0)\d\n$",
     "self_play.py": r"start   \|{15}\n((first|second) +\|*\n)+"
     r"the first player gets -?1\.0\nversion +Elo\n +0 +0\n +1 +[1-9]\d*\n",
     "several_agents.py": r"(?s)(?=.*Parallel +5\.0   \[\]\n)(?=.*AEC +5\.0   \[\]\n).*RLlib +5\.0   \[\]\n$",
