@@ -365,7 +365,7 @@ def _writers(leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> tuple[Write, Calla
 def _filled_in(places: Sequence[tuple[Any, slice]], dtype: np.dtype[Any]) -> Write:
     """Returns a function that assigns the slices of an array.
 
-    Its attribute `step_lines` is the same without a loop, for assembled steps; see `envoi.wrapping.change.Change`.
+    Its attribute `step_lines` is the same without a loop, for written steps; see `envoi.wrapping.change.Change`.
     """
     size, empty = places[-1][1].stop, np.empty
 

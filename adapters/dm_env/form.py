@@ -58,7 +58,7 @@ def _number(spec: SpecTree) -> tuple[type, Callable[[Any], Any]]:
 
 
 class _Episode:
-    """The episode of a form, a separate object so that the assembled step does not refer to the form that keeps it."""
+    """The episode of a form, a separate object so that the written step does not refer to the form that keeps it."""
 
     __slots__ = (
         *("seed", "options", "restart", "last"),

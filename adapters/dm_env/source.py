@@ -127,7 +127,7 @@ else:
     if terminated or truncated:
         record.halt = OVER"""
         names = {**names, "env": self, "encode_action": self._encode, "choices": self._choices, "MID": MID}
-        stage = Stage(title, lines, VALUES, "act", names)
+        stage = Stage(title, lines, VALUES, names)
         return Program((stage,), self.step_record)
 
     def _choice(self, action: Any) -> Any:

@@ -101,7 +101,7 @@ else:
 if terminated or truncated:
     record.halt = OVER"""
         names = {**names, "env": self, "encode_action": self._encode}
-        stage = Stage("FromGymnasium: a step of the source", lines, VALUES, "act", names)
+        stage = Stage("FromGymnasium: a step of the source", lines, VALUES, names)
         return Program((stage,), self.step_record)
 
     def _complete(

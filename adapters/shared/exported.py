@@ -69,7 +69,7 @@ class AnyForm(Planned, CoreHolder):
 
     _memory: ClassVar[tuple[str, ...]] = ()
     _closed: bool = False
-    _assembled: Any = None  # the function that is `step`, where it is not the method
+    _written: Any = None  # the function that is `step`, where it is not the method
 
     def __init__(self, core: Any, validate: bool = False) -> None:
         self.core = core  # which the framework's own base may look at
@@ -98,20 +98,20 @@ class AnyForm(Planned, CoreHolder):
             raise SpecError(f"{here}: expected a batch, got an environment of one lane; see envoi.batch(env, n)")
 
     def _step_by(self, function: Callable[[Any], Any]) -> None:
-        """Makes an assembled function the attribute `step`, with the name, help and signature of the method.
+        """Makes a written step the attribute `step`, with the name, help and signature of the method.
 
         A step that was patched onto this form stays.
         """
         kind: Any = type(self)
         method = kind.step
-        if getattr(self.step, "__func__", None) is method or self.step is self._assembled:
+        if getattr(self.step, "__func__", None) is method or self.step is self._written:
             for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
                 setattr(function, name, getattr(method, name))
-            self._assembled = self.step = function
+            self._written = self.step = function
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        if state.get("step") is state.pop("_assembled", None):  # and not one that was patched onto this form
+        if state.get("step") is state.pop("_written", None):  # and not one that was patched onto this form
             state.pop("step", None)
         return state
 

@@ -195,21 +195,21 @@ class Model(AnyModel, Env):
         if self._rewarder is not None:
             rewarder, names["rewarder"] = "rewarder", self._rewarder
 
-        def stage(name: str, call: str, when: Any = "act", *more: str) -> Stage:
+        def stage(name: str, call: str, *more: str) -> Stage:
             title, writes = "Model: the functions that its author wrote", (name, *more)
-            return Stage(title, f"{' = '.join(writes)} = {call}", writes, when, names)
+            return Stage(title, f"{' = '.join(writes)} = {call}", writes, names)
 
         def flag(name: str) -> str:
             return f"True if model.{name}(state) else False"
 
         stages = [
-            stage("streams", "model._streams or model.streams", "always"),
+            stage("streams", "model._streams or model.streams"),
             stage("state", "model.transition(before, action, streams.dynamics)"),
-            stage("observation", "model.observe(state, streams.observation)", "always", "seen"),
+            stage("observation", "model.observe(state, streams.observation)", "seen"),
             stage("terminated", flag("terminal")),
             *([stage("truncated", flag("truncated"))] if "truncated" in written else []),
             stage("reward", f"{rewarder}(before, action, state)"),
-            *(stage(name, f"model.{name}(state)", "always") for name in written if name != "truncated"),
+            *(stage(name, f"model.{name}(state)") for name in written if name != "truncated"),
         ]
         kept = {"before": "model._state", "state": "model._state", "seen": "model._observation"}
         return Program(tuple(stages), self.step_record, kept, frozenset({"streams"}))

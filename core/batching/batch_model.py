@@ -45,22 +45,14 @@ class BatchModel(Model):
     # As an Env, it runs a batch of one lane, which knows where the episode is, and removes the lane axis.
 
     @property
-    def _lanes(self) -> ModelBatch:
+    def lanes(self) -> ModelBatch:
+        """The batch of one lane that runs the model as an `Env`."""
         if self._one is None:
             self._one = ModelBatch(self, 1)
         return self._one
 
-    @property
-    def lanes(self) -> ModelBatch:
-        """The batch of one lane that runs the model as an `Env`; can be set to another one of this model."""
-        return self._lanes
-
-    @lanes.setter
-    def lanes(self, lanes: ModelBatch) -> None:
-        self._one = lanes
-
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        lanes = self._lanes
+        lanes = self.lanes
         if seed is not None:
             lanes.use(Streams(seed))
         # The values for the single lane get the axis that the model's functions expect.
@@ -78,7 +70,7 @@ class BatchModel(Model):
 
     def step(self, action: Any) -> Step:
         actions = tree.map_leaves(lambda _, leaf: np.asarray(leaf)[None], self.action_spec, action)
-        observation, reward, terminated, truncated, discount, info = cast("Any", self._lanes.step(actions))
+        observation, reward, terminated, truncated, discount, info = cast("Any", self.lanes.step(actions))
         return Step(
             lane(self.observation_spec, observation, 0),
             lane(self.reward_spec, reward, 0),
@@ -98,7 +90,7 @@ class BatchModel(Model):
         before = self._context
         self._context = {}  # features that `context` leaves out return to their defaults
         try:
-            self._lanes.context = context
+            self.lanes.context = context
         except ContextError:
             self._context = before
             raise
@@ -107,31 +99,31 @@ class BatchModel(Model):
     @property
     def state(self) -> Any:
         """The state, without the lane axis; can be set, see `Model.state`."""
-        return take(self._lanes.state, 0)
+        return take(self.lanes.state, 0)
 
     @state.setter
     def state(self, state: Any) -> None:
-        self._lanes.state = tree.map_leaves(lambda leaf: np.asarray(leaf)[None], state)
+        self.lanes.state = tree.map_leaves(lambda leaf: np.asarray(leaf)[None], state)
 
     @property
     def observation(self) -> Any:
-        return lane(self.observation_spec, self._lanes.observation, 0)
+        return lane(self.observation_spec, self.lanes.observation, 0)
 
     @property
     def streams(self) -> Streams:
-        return self._lanes.streams
+        return self.lanes.streams
 
     def use_streams(self, streams: Streams) -> None:
-        self._lanes.use(streams)
+        self.lanes.use(streams)
 
     @property
     def rng(self) -> np.random.Generator:
         """The generator of the dynamics; can be set."""
-        return self._lanes.rng
+        return self.lanes.rng
 
     @rng.setter
     def rng(self, generator: np.random.Generator) -> None:
-        self._lanes.rng = generator
+        self.lanes.rng = generator
 
     @property
     def rewarder(self) -> Rewarder:
@@ -141,11 +133,11 @@ class BatchModel(Model):
     @rewarder.setter
     def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
         Model.rewarder.__set__(self, rewarder)
-        self._lanes.rewarder = self.rewarder
+        self.lanes.rewarder = self.rewarder
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(type(self), (self._context, self._lanes.snapshot()))
+        return Snapshot(type(self), (self._context, self.lanes.snapshot()))
 
     def restore(self, snapshot: Snapshot) -> None:
         self._context, lanes = self._content(snapshot)
-        self._lanes.restore(lanes)
+        self.lanes.restore(lanes)

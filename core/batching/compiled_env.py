@@ -98,7 +98,7 @@ discount = None if _discounts is None else _discounts[0]
 info = {{}} if _infos is None else _infos[0]"""
             names = {"step_alone": lanes.step_alone, "step_values": lanes.step_values}
             names |= {"with_axis": _with_lane_axis, "action_dtype": action.dtype}
-        return Program((Stage(title, lines, VALUES, "act", names, guarded=True),), self.step_record)
+        return Program((Stage(title, lines, VALUES, names, guarded=True),), self.step_record)
 
     # All else is the model's.
 

@@ -223,7 +223,7 @@ class Lanes(BatchEnv):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # Assembled steps are not copied: those of a copy would step the original.
+        # Written steps are not copied: those of a copy would step the original.
         return {name: value for name, value in vars(self).items() if name not in ("_plan", "_undo")}
 
     @property

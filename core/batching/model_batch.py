@@ -170,9 +170,8 @@ class ModelBatch(LaneContexts):
             infos = Infos(columns=columns, n=n) if columns else self._no_columns
         over = terminated if truncated is None else truncated if terminated is None else terminated | truncated
         if hold is None:
-            ended, some = (
-                (self._none_over, False) if over is None else (over.copy(), True)
-            )  # the flags are the caller's
+            some = over is not None
+            ended = self._none_over if over is None else over.copy()  # the flags are the caller's
         else:
             kept = self._over & hold
             ended = kept if over is None else over | kept

@@ -1,13 +1,15 @@
 """Which step of an environment others call: the rule that respects a step of the user's own.
 
-One lane steps by its program, see `envoi.steps.program`. Several agents and batches have whole methods beside `step`:
+One lane, and the wrappers of a batch, step by a program, see `envoi.steps.program`. Several agents and batches have whole
+methods beside `step`:
 
 | method | result | look-up | pays for the row of `benchmarks/conversion.py` |
 |---|---|---|---|
 | `step_program()` | the stages of a step of one agent | `program_of` | Model → gymnasium, over one by hand |
 | `step_values(actions)` | the values of `step`, None for what a quiet step would repeat | `fast_multi_step` | PettingZoo parallel → RLlib |
 | `step_rows(actions)` | all observations as one array | `rows_step` | PettingZoo parallel → vector env |
-| `advance(actions, restart, hold, idle)`, `commit()` | the values of `step`, and the lanes that ended, before they last | `ended_step` | batches of models |
+| `advance(actions, restart, hold, idle)`, `commit()` | the values of `step` and the lanes that ended, which last from `commit` on | `ended_step` | batches of models |
+| `ended_step(actions, restart, hold)` | the same at once | `ended_step` | compiled batches |
 | `undo_step()` | takes the last step back, because a wrapper has failed | `program_of` | loops and kernels of models |
 | `counted_step(actions, restart, hold, count)` | `ended_step` with a limit of steps | `counted_step` | batches of models |
 
@@ -66,34 +68,40 @@ def program_of(env: Env) -> Program:
         return program()
     title = f"{library_name(type(env), 'a layer')}: called as it is"
     if env.batch_size is not None:
-        called: dict[str, Any] = {"inner_step": ended_step(env), "given_masks": _masks}
-        call, commit = f"{LANES_VALUES} = inner_step(action, *given_masks(restart, hold))", ""
-        if _beside_step(env, "advance", None) is not None:
-            title, called = f"{library_name(type(env), 'a batch')}: a step of all lanes", {}
-            call, commit = f"{LANES_VALUES} = batch.advance(action, restart, hold, idle)", "batch.commit()"
-        masks = """\
+        return _program_of_lanes(env, title)
+    call = f"{', '.join(VALUES)} = inner_step(action)"
+    stage = Stage(title, call, VALUES, {"inner_step": _called(env)}, guarded=True)
+    return Program((stage,), record_of(env))
+
+
+def _program_of_lanes(env: Env, title: str) -> Program:
+    masks = """\
 idle = None
 if restart is not None or hold is not None:
     restart, hold = step_masks(batch, restart, hold)
     idle = either(restart, hold)"""
-        names = {"step_masks": step_masks, "either": either, "batch": env}
-        opening = Stage("the lanes that begin, and those that pause", masks, ("restart", "hold", "idle"), "act", names)
+    names: dict[str, Any] = {"step_masks": step_masks, "either": either, "batch": env}
+    opening = Stage("the lanes that begin, and those that pause", masks, ("restart", "hold", "idle"), names)
+    writes, names = (*VALUES, "over"), {"batch": env}
+    if _beside_step(env, "advance", None) is not None:
+        title = f"{library_name(type(env), 'a batch')}: a step of all lanes"
+        call = f"{LANES_VALUES} = batch.advance(action, restart, hold, idle)"
+        stage = Stage(title, call, writes, names, commit="batch.commit()")
+    else:
+        names |= {"inner_step": ended_step(env), "given_masks": _given_masks}
+        call = f"{LANES_VALUES} = inner_step(action, *given_masks(restart, hold))"
         undo = "" if _beside_step(env, "undo_step", None) is None else "batch.undo_step()"
-        called["batch"] = env
-        stage = Stage(title, call, (*VALUES, "over"), "act", called, not commit, commit=commit, undo=undo)
-        return Program((stage,), record_of(env), local=frozenset({"over"}), opening=opening)
-    call = f"{', '.join(VALUES)} = inner_step(action)"
-    stage = Stage(title, call, VALUES, "act", {"inner_step": _called(env)}, guarded=True)
-    return Program((stage,), record_of(env))
+        stage = Stage(title, call, writes, names, guarded=True, undo=undo)
+    return Program((stage,), record_of(env), local=frozenset({"over"}), opening=opening)
 
 
 def record_of(env: Env) -> Record:
-    """Returns the record of the layers around an environment, which is its own unless its `step` is called as it is."""
+    """Returns the record that the layers around an environment share."""
     return env.outer_record if _beside_step(env, "step_program", None) is None else env.step_record
 
 
-def _masks(restart: Any, hold: Any) -> tuple[Any, ...]:
-    """Returns the masks that a step must be given: a step of the user's own need not take those that are None."""
+def _given_masks(restart: Any, hold: Any) -> tuple[Any, ...]:
+    """Returns the masks to pass on, without those that are None: a user's own step need not accept them."""
     return (restart, hold) if hold is not None else () if restart is None else (restart,)
 
 
@@ -116,18 +124,8 @@ def ended_step(env: Env) -> Callable[..., tuple[Any, ...]]:
     `(actions, restart, hold)` returns the six values of `step_values`, and the mask of the lanes that have ended in it
     as a new array; None if no lane has, or if it is left to the caller to combine both flags.
     """
-    if _beside_step(env, "step_program", None) is not None:
+    if any(_beside_step(env, name, None) is not None for name in ("step_program", "advance")):
         return step_around(env, lambda program: VALUES_AND_ENDS)
-    advance = _beside_step(env, "advance", None)
-
-    def advanced(action: Any, *masks: Any) -> tuple[Any, ...]:
-        restart, hold = step_masks(env, *masks)
-        values = advance(action, restart, hold, either(restart, hold))
-        cast("Any", env).commit()
-        return values
-
-    if advance is not None:
-        return advanced
     step = fast_step(env)
 
     def without_mask(actions: Any, *masks: Any) -> tuple[Any, ...]:
@@ -210,7 +208,7 @@ def explain(env: Any) -> str:
 
 
 def _plain_title(env: Any) -> str:
-    """Returns the title of a step that is not assembled."""
+    """Returns the title of a step that is called as it is."""
     known = (library_name(kind, "") for kind in type(env).__mro__)
     name = next(filter(None, known), "")
     if not name:

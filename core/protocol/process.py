@@ -108,7 +108,7 @@ class Process(ABC):
 
     @property
     def outer_record(self) -> Record:
-        """The record of the layers around an environment whose `step` is its own, and so knows of ends by itself."""
+        """The record that the layers around this environment share if its `step` is the user's own."""
         if self._outer_record is None:
             self._outer_record = Record(None)
         return self._outer_record

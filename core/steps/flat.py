@@ -1,4 +1,4 @@
-"""The engine of one lane: a program as one Python function, which commits what lasts at its end.
+"""The engine: a program as one Python function, of one lane or of many, which stores what lasts at its end.
 
     def make(record, gate, model, ...):
         def step(action):
@@ -6,7 +6,7 @@
                 return gate(action)
             # Model: the functions that its author wrote
             ...
-            # what lasts, now that nothing can fail
+            # what lasts, now that no layer can fail
             model._state = state
             ...
             # ToGymnasium: five values
@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..errors import SpecError
-from .program import USUAL, VALUES, Gate, Program, maker, registers_read, text_of, titled
+from .program import USUAL, VALUES, Gate, Program, Stage, maker, registers_read, text_of, titled
 from .record import OVER
 
 
@@ -86,7 +86,7 @@ def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) ->
     masks = () if lanes is None else ("restart", "hold")
     arguments = ", ".join((*given[:1], "action", *(f"{mask}=None" for mask in masks)))
     called = ", ".join((*given[:1], "action", *masks))
-    stages = [stage for stage in program.stages if stage.when != "begin"]
+    stages = program.stages
     loads: dict[str, None] = {}
     written = {"action", *masks}
 
@@ -99,9 +99,8 @@ def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) ->
     lines: list[str] = []
     undone: list[str] = []
     title = ""
-    for stage in stages:
-        later = stages[stages.index(stage) + 1 :]
-        may_be_undone = bool(stage.undo) and not all(one.safe for one in later)
+    for place, stage in enumerate(stages, 1):
+        may_be_undone = bool(stage.undo) and not all(later.safe for later in stages[place:])
         own = titled(stage.title, f"{stage.save}\n{stage.lines}" if may_be_undone and stage.save else stage.lines)
         own = [*need(stage.reads), *(own[1:] if stage.title == title else own)]
         lines += _indented(own, len(undone))
@@ -114,7 +113,7 @@ def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) ->
     for depth, undo in reversed([*enumerate(undone)]):
         failed = ["except BaseException as error:", *_indented([*undo.splitlines(), "raise"], 1)]
         lines += _indented(failed, depth)
-    lasting = [f"{place} = {name}" for name, place in program.kept.items() if program_writes(stages, name)]
+    lasting = [f"{holder} = {name}" for name, holder in program.kept.items() if program.writes(name)]
     ends = [
         name
         for name in ("terminated", "truncated")
@@ -150,11 +149,6 @@ def _indented(lines: Sequence[str], depth: int) -> list[str]:
     return [f"{'    ' * depth}{line}" for line in lines]
 
 
-def _reads_masks(stages: list[Any]) -> bool:
+def _reads_masks(stages: Sequence[Stage]) -> bool:
     """Returns True if a stage reads masks, but one that checks them by itself."""
     return any(not stage.guarded and {"restart", "hold", "idle"}.intersection(stage.reads) for stage in stages)
-
-
-def program_writes(stages: list[Any], name: str) -> bool:
-    """Returns True if one of some stages sets a register."""
-    return any(name in stage.writes for stage in stages)

@@ -3,11 +3,11 @@
 A stage is a few lines of Python over registers, which are the local variables of the function that an engine writes:
 `action`, the six values of a step, and what its layer declares. Which registers it reads is found in its lines.
 
-    Stage("Model", "state = model0.transition(before, action, streams.dynamics)", ("state",), "act")
-    Stage("Model", "observation = model0.observe(state, streams.observation)", ("observation",), "always")
+    Stage("Model", "state = model.transition(before, action, streams.dynamics)", ("state",))
+    Stage("Model", "observation = model.observe(state, streams.observation)", ("observation",))
 
-"act" stages run where a lane acts, "begin" stages where it begins an episode, and "always" stages in both. So a step,
-a reset, and a step of many lanes of which some begin and some pause are one program.
+An engine writes the stages of all layers into one function, and after them what lasts. Resets call one layer inside the
+other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import cache
 from hashlib import blake2s
 from textwrap import indent
 from types import CodeType
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from ..errors import SpecError
 
@@ -29,7 +29,7 @@ VALUES = ("observation", "reward", "terminated", "truncated", "discount", "info"
 """The registers of the values of a step."""
 
 USUAL = {"reward": "0.0", "terminated": "False", "truncated": "False", "discount": "None", "info": "{}"}
-"""The values of registers that no stage writes, and of lanes that do not act; None is the default discount."""
+"""The values of one lane's registers that no stage sets; None is the default discount."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,8 @@ class Stage:
         title: The layer and what it does, for the comment above its lines: text of the library, never of a user.
         lines: Statements. Names that begin with an underscore are the stage's own; they last no longer than it.
         writes: The registers that the statements set.
-        when: "act" in lanes that act, "begin" in those that begin an episode, "always" in both.
         names: The objects that the lines name. Layers of one program that give one name two meanings are refused.
-        guarded: True if it refuses by itself to step where no episode is running, and checks masks of lanes by itself.
+        guarded: True if its lines refuse a step outside of an episode, and check masks of lanes, by themselves.
         safe: True if it cannot fail.
         commit: Lines that make its effects last, once the whole step has succeeded.
         undo: Lines that take its effects back, if a later stage fails; `error` is the exception.
@@ -52,7 +51,6 @@ class Stage:
     title: str
     lines: str
     writes: tuple[str, ...]
-    when: Literal["act", "begin", "always"] = "act"
     names: Mapping[str, Any] = field(default_factory=dict[str, Any])
     guarded: bool = False
     safe: bool = False

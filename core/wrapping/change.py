@@ -66,8 +66,8 @@ class Change:
         discount_spec: The spec of discounts.
         action: `(action) -> action` of the inner environment.
         observation: `(observation) -> observation`, or `(observation, memory)` where there is a memory.
-            A function of the library may have an attribute `step_lines`, which assembled steps contain instead of a
-            call: lines that replace `observation`, and the objects that they name, as in a `Part`.
+            A function of the library may have an attribute `step_lines`, which written steps contain instead of a
+            call: lines that replace `observation`, with `$` before their own names, and the objects that they name.
         reward: `(reward) -> reward`, or `(reward, memory)`.
         begin: `(observation) -> memory`, from the first observation of an episode.
         remember: `(memory, action, observation, reward) -> memory`, from the agent's own action and the values inside.

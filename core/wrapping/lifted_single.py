@@ -28,7 +28,7 @@ class LiftedEnv(Changing[Env], Wrapper):
 
     _memory: Any = None
     _cut: Any = None  # of a batch: the truncated lanes, in an array that callers do not get
-    _written_step: Any  # of one lane: the step by the program below; None before the first one
+    _written_step: Any  # the function that `step` calls; None before the first step
     _record_inside: Any = None  # the record that written steps rely on
 
     def _plan(self) -> None:
@@ -96,12 +96,12 @@ class LiftedEnv(Changing[Env], Wrapper):
         return count
 
     def held_count(self) -> tuple[Any, ...]:
-        """Returns a copy of the count, for `put_count_back`."""
+        """Copies the count, for `put_count_back`."""
         count = self._memory and self._memory.count
         return self._memory, self._cut, count and (count[0].copy(), count[1].copy())
 
     def put_count_back(self, held: tuple[Any, ...]) -> None:
-        """Returns to a count, because a later layer has failed."""
+        """Restores a count after a later layer has failed."""
         self._memory, self._cut, copies = held
         for own, copied in zip(self._memory.count, copies, strict=True) if copies else ():
             own[:] = copied
@@ -147,7 +147,7 @@ class LiftedEnv(Changing[Env], Wrapper):
 
     @property
     def sees_beginnings(self) -> bool:
-        """True if something depends on which lanes begin an episode in a step."""
+        """True if the wrapper prepares lanes that begin an episode during a step, see `beginning`."""
         return type(self).beginning is not LiftedEnv.beginning
 
     def infos_with(self, info: Infos, memory: Any, hold: Any) -> Infos:

@@ -46,26 +46,23 @@ class _Stages:
     def stage(self, lines: str, *writes: str, names: dict[str, Any] | None = None, **others: Any) -> Stage:
         """Returns a stage; `#` in its text is the depth."""
         k = str(self.depth)
-        options: dict[str, Any] = {"when": "always", **others}
-        options = {name: one.replace("#", k) if isinstance(one, str) else one for name, one in options.items()}
+        options: dict[str, Any] = {
+            name: one.replace("#", k) if isinstance(one, str) else one for name, one in others.items()
+        }
         lines = lines.replace("#", k)
         used = {name: value for name, value in self.names.items() if name in f"{lines} {options}"}
         used |= {name.replace("#", k): value for name, value in (names or {}).items()}
         return Stage(self.title, lines, tuple(name.replace("#", k) for name in writes), names=used, **options)
 
     def program(self) -> Program:
-        inward = [*self.checks(), *self.actions(), *self.beginnings()]
-        outward = [*self.stepped(), *self.memories(), *self.observations(), *self.rewards()]
-        limits = [*self.truncations()]
+        """Returns the program inside with the stages of the wrapper around it."""
+        inside, inward = self.inside, [*self.checks(), *self.actions(), *self.beginnings()]
+        outward = [*self.stepped(), *self.memories(), *self.observations(), *self.rewards(), *self.truncations()]
         place = self.place_to_count() if self.has_lanes else None
-        inside = self.inside
         if place is not None:
-            inside = self.counted(place, [*inward, *outward, *limits])
-            inward, outward, limits = [], [], []
-        elif self.has_lanes:
-            outward, limits = [*outward, *limits], [*self.infos(), *self.watches(), *self.reports()]
+            inside, inward, outward = self.counted(place, [*inward, *outward]), [], []
         else:
-            outward, limits = [*outward, *limits], [*self.reports(), *self.infos(), *self.watches()]
+            outward += [*self.reports(), *self.infos(), *self.watches()]
         kept: dict[str, str] = {}
         if self.change.begin is not None:
             kept[self.memory] = f"layer{self.depth}._memory"
@@ -73,7 +70,7 @@ class _Stages:
             kept[f"cut{self.depth}"] = f"layer{self.depth}._cut"
         local = (f"{name}{self.depth}" for name in ("own_action", "begun", "ends", "seen"))
         holders = {f"layer{self.depth}": self.layer} if kept else {}
-        return inside.around(inward, [*outward, *limits], kept, local, holders)
+        return inside.around(inward, outward, kept, local, holders)
 
     # On the way in.
 
@@ -95,9 +92,9 @@ class _Stages:
                 "action = action if idle is None else zeroed(action, idle, action_spec#)", "action", names=names
             )
         if remembers:
-            yield self.stage("own_action# = action", "own_action#", when="act")
+            yield self.stage("own_action# = action", "own_action#")
         if change.action is not None:
-            yield self.stage("action = action#(action)", "action", when="act")
+            yield self.stage("action = action#(action)", "action")
 
     @property
     def is_limit(self) -> bool:
@@ -157,7 +154,7 @@ class _Stages:
             return
         pay = f"reward = reward#(reward{self.given})"
         if not self.has_lanes:
-            yield self.stage(pay, "reward", when="act")
+            yield self.stage(pay, "reward")
             return
         names = {"reward_spec#": self.layer.reward_spec, "zeroed": zeroed}
         idle = "if idle is not None:\n    reward = zeroed(reward, idle, reward_spec#, 0)"
@@ -177,10 +174,10 @@ if hold is not None:
             yield self.stage(end, "terminated", "truncated", "over", "cut#", names=names)
         elif self.is_limit:
             limit = {"limit#": self.layer.planned_limit}
-            yield self.stage(f"truncated = truncated or {self.memory} >= limit#", "truncated", when="act", names=limit)
+            yield self.stage(f"truncated = truncated or {self.memory} >= limit#", "truncated", names=limit)
         else:
             cut = f"truncated = True if truncated#(truncated, {self.memory}) else False"
-            yield self.stage(cut, "truncated", when="act")
+            yield self.stage(cut, "truncated")
 
     def reports(self) -> Iterator[Stage]:
         """Informs wrappers inside of episodes that this one ends."""
@@ -191,7 +188,7 @@ if hold is not None:
             report = "if ends# is not None:\n    inside#.ended_outside(ends#)"
             yield self.stage("ends# = truncated", "ends#", commit=report, names=names)
         else:
-            yield self.stage("", when="act", commit="if truncated:\n    inside#.ended_outside()", names=names)
+            yield self.stage("", commit="if truncated:\n    inside#.ended_outside()", names=names)
 
     def infos(self) -> Iterator[Stage]:
         if self.change.info is None:
@@ -243,9 +240,7 @@ else:
         names["counted#"] = counted_step(names["batch"])
         writes = (*VALUES, "over", "restart", "hold", "idle", self.memory, "cut#")
         undo, save = f"{base.undo}\nlayer#.put_count_back(_held#)", "_held# = layer#.held_count()"
-        whole = self.stage(
-            text, *writes, names=names, when="act", guarded=True, commit=base.commit, undo=undo, save=save
-        )
+        whole = self.stage(text, *writes, names=names, guarded=True, commit=base.commit, undo=undo, save=save)
         whole = replace(whole, title=f"{self.title}, and {base.title}")
         return replace(
             inside,

@@ -273,7 +273,7 @@ def happen(env, events, picklable):
 
     Args:
         env: The outermost layer.
-        events: The events. Those with an index are steps of forms, which hold an assembled step.
+        events: The events. Those with an index are steps of forms, which hold a written step.
         picklable: True if it can be pickled.
     """
     native, token, said = env.rewarder, None, []

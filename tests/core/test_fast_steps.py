@@ -1,4 +1,4 @@
-"""Which steps are assembled into one function, which are called as they are, and how their source reads."""
+"""Which steps are written as one function, which are called as they are, and how their source reads."""
 
 import copy
 import linecache
@@ -50,7 +50,7 @@ def test_the_info_of_a_step_is_fresh():
     assert form.step(1)[-1] == {}
 
 
-# Which steps are assembled.
+# Which steps are written.
 
 
 class OwnStep(Drifting):
