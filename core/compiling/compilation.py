@@ -238,7 +238,7 @@ def _functions(
             space[name] = function  # for the functions after it; it also keeps the machine code
             (compiled,) = function.overloads.values()
             made[name] = compiled.entry_point
-    except (NumbaError, UnsupportedBytecodeError) as error:
+    except (NumbaError, UnsupportedBytecodeError, NotImplementedError) as error:  # the last is of values without code
         raise NotCompilable(reason_of(error)) from error
     return made
 

@@ -223,20 +223,17 @@ def _contains(typing: Any, values: Any, value: Any) -> Any:
     return result(values, value), lambda context, builder, _, arguments: code(context, builder, arguments)
 
 
-@intrinsic
-def _is(typing: Any, one: Any, other: Any) -> Any:
-    if not any(isinstance(kind, types.NoneType) for kind in (one, other)):
-        raise refuse("`is` compares objects, which numbers of a kernel are not; write ==")
-    result, code = native(typing, operator.is_, one, other)
-    return result(one, other), lambda context, builder, _, arguments: code(context, builder, arguments)
+def _same_object(symbol: str, instead: str, function: Any) -> Any:
+    """Returns the function for `is` or `is not`, which kernels have for None alone."""
 
+    @intrinsic
+    def same(typing: Any, one: Any, other: Any) -> Any:
+        if not any(isinstance(kind, types.NoneType) for kind in (one, other)):
+            raise refuse(f"`{symbol}` compares objects, which numbers of a kernel are not; write {instead}")
+        result, code = native(typing, function, one, other)
+        return result(one, other), lambda context, builder, _, arguments: code(context, builder, arguments)
 
-@intrinsic
-def _is_not(typing: Any, one: Any, other: Any) -> Any:
-    if not any(isinstance(kind, types.NoneType) for kind in (one, other)):
-        raise refuse("`is not` compares objects, which numbers of a kernel are not; write !=")
-    result, code = native(typing, operator.is_not, one, other)
-    return result(one, other), lambda context, builder, _, arguments: code(context, builder, arguments)
+    return same
 
 
 def _matmul(one: Any, other: Any) -> Any:
@@ -563,8 +560,8 @@ OPERATORS: dict[Any, Any] = {
     operator.matmul: _matmul,
     operator.imatmul: _matmul,
     operator.contains: _contains,
-    operator.is_: _is,
-    operator.is_not: _is_not,
+    operator.is_: _same_object("is", "==", operator.is_),
+    operator.is_not: _same_object("is not", "!=", operator.is_not),
     operator.neg: of_one("-", _negative),
     operator.pos: of_one("+", _positive),
     operator.invert: of_one("~", _inverted),

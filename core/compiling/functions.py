@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter, is_, itemgetter
 from pathlib import Path
-from types import CodeType, FunctionType, MappingProxyType, ModuleType
+from types import CodeType, FunctionType, MappingProxyType, ModuleType, NoneType
 from typing import Any, cast
 
 import numpy as np
@@ -165,7 +165,7 @@ class Functions:
             if np.asarray(value).dtype.kind not in "bif":
                 raise AttributeError(f"self.{name} is {value!r}, which does not fit in 64 bits")
             self.numbers[name], self._own[name] = value, None
-        elif is_constant(value) and value is not None:
+        elif is_constant(value) and not isinstance(value, (str, NoneType)):
             self._attributes[name] = copy.deepcopy(value)
             self._own[name] = value
             self.sources.append(f"self.{name} = {constant_text(value)}")

@@ -243,9 +243,17 @@ class Odd(Pole):
         return state._replace(speed=rng.laplace())
 
 
+class Named(Pole):
+    mode = "easy"
+
+    def push(self, action):
+        return 1.0 if self.mode == "easy" else 2.0
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (Named, r"push \(test_compiled\.py, line \d+\): .*mode is a str"),
         (Wordy, r"transition.*test_compiled\.py, line \d+\)"),
         (Odd, r"Odd\.transition \(test_compiled\.py, line \d+\): rng\.laplace cannot be compiled"),
     ],
