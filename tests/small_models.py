@@ -167,6 +167,32 @@ class CartsState(NamedTuple):
     gravity: np.ndarray
 
 
+class Corridor(envoi.Model):
+    """A corridor whose end terminates; each step costs 0.5, the last one pays 1."""
+
+    context_space = envoi.ContextSpace([envoi.UniformInteger("length", 1, 30, default=10)])
+    observation_spec = envoi.Array((1,), "float32", 0, 30)
+    action_spec = envoi.Discrete(2)
+
+    def initial(self, rng, context):
+        return 0, context["length"]
+
+    def transition(self, state, action, rng):
+        return state[0] + action, state[1]
+
+    def observe(self, state, rng):
+        return np.array([state[1] - state[0]], np.float32)
+
+    def reward(self, state, action, next_state):
+        return 1.0 if self.terminal(next_state) else -0.5
+
+    def terminal(self, state):
+        return state[0] == state[1]
+
+    def info(self, state):
+        return {"is_success": self.terminal(state)}
+
+
 class Leaving(envoi.MultiModel):
     """Counts; the first agent leaves after two steps, the second after four."""
 

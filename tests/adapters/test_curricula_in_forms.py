@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from small_models import Corridor
 
 import envoi
 from envoi import adapters
@@ -12,27 +13,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*precision narrowed")  # of rew
 STEPS = 60
 
 
-class Corridor(envoi.Model):
-    """A corridor whose length is its context; its end terminates."""
-
-    context_space = envoi.ContextSpace([envoi.UniformInteger("length", 1, 30, default=10)])
-    observation_spec = envoi.Array((1,), "float32", 0, 30)
-    action_spec = envoi.Discrete(2)
-
-    def initial(self, rng, context):
-        return 0, context["length"]
+class March(Corridor):
+    """Walks on whatever the action, and is paid for how far it is."""
 
     def transition(self, state, action, rng):
-        return state[0] + 1, state[1]
-
-    def observe(self, state, rng):
-        return np.array([state[1] - state[0]], np.float32)
+        return super().transition(state, 1, rng)
 
     def reward(self, state, action, next_state):
         return float(state[0])
-
-    def terminal(self, state):
-        return state[0] == state[1]
 
 
 class Logged(PrioritizedLevelReplay):
@@ -107,7 +95,7 @@ def episodes(play, **arguments):
     """The context, return and length of each episode that a form reports, and what the curriculum then chooses by."""
     curriculum = Logged()
     contexts = {length: {"length": length} for length in range(2, 9)}
-    env = envoi.Contextual(Corridor(), contexts, context_selector=curriculum, hide_context=True)
+    env = envoi.Contextual(March(), contexts, context_selector=curriculum, hide_context=True)
     play(envoi.TimeLimit(env, 6), **arguments)
     rows = [
         (row["context_id"], row["return"], row["length"], row["terminated"], row["lane"]) for row in curriculum.rows
