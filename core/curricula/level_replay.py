@@ -36,8 +36,8 @@ class PrioritizedLevelReplay(Curriculum):
 
     A context has the probability (1 - staleness) · P + staleness · Q. P is proportional to h^(1 / temperature), h its
     score or 1 / the rank of that, and Q to the number of choices since it was chosen, both among contexts with a score.
-    Of equal scores, that of the later context ranks higher. A new score replaces the one of before. As long as contexts
-    of the set have none, the choice is among those, uniformly.
+    Of equal scores, that of the later context ranks higher. A new score replaces the last one. Contexts without a score
+    are chosen first, uniformly.
 
     Over a `space`, contexts are new samples of it, with ids 0, 1, 2, …. A buffer keeps those of high scores. Once it is
     full, a part `replay` of all choices replays them, and a new one enters if its score is at least that of the kept
@@ -294,7 +294,7 @@ def critic_score(
         rewards: The reward of each step.
         values: The value of each observation that a step began with.
         last: The value of the last observation; 0 if the episode has terminated.
-        highest: The highest return of the context in any episode, without discount; None for that of this one.
+        highest: The highest return of the context in any episode, without discount; None for that of `rewards`.
         discount: The discount of a step.
         trace: The λ of the advantages.
     """

@@ -89,7 +89,7 @@ def evaluate(
             `load_policy` returns.
         env: The env: its name, an env of any framework, or a function that makes one; None for that of a run. An
             `envoi.Contextual` at any depth shows the contexts as it was made to; any other env is put into one that
-            hides them, or shows them if that is what the policy was trained on.
+            hides them, or shows all of them if only that fits the policy.
         contexts: A set of contexts, the path of a file, ranges and grids such as `"length=0.3..0.7:8"` (see
             `envoi.context.parse_contexts`; 100 samples of a range), the `envoi.context.regions` of a protocol, or
             contexts by region and id. None for the set of the env's `Contextual`.
