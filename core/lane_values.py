@@ -31,7 +31,7 @@ def stack(spec: SpecTree, values: Sequence[Any]) -> Any:
 
 
 def stacker(spec: SpecTree) -> Callable[[Sequence[Any]], Any]:
-    """Returns `stack` for one spec, as a function of the values of all lanes that walks no spec."""
+    """Returns `stack` for one spec: a function of the lanes' values that does not walk the spec again."""
     if isinstance(spec, Spec):
         return partial(stack, spec)
     parts = [(key, stacker(sub)) for _, key, sub in tree.children(spec)]

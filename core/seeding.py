@@ -141,7 +141,7 @@ _NO_GENERATORS = ("_root", "_entropy")
 
 
 class StreamStates:
-    """The states of many streams at one time, to which they can return: as a snapshot, or where a step is refused.
+    """The saved states of many streams, to undo a refused step or to restore a snapshot.
 
     Copying a generator takes as long as thousands of numbers, so states are copied as memory where that is known.
 
@@ -233,7 +233,7 @@ class StreamStates:
 
 
 def state_memory(generator: np.random.Generator) -> list[memoryview] | None:
-    """Returns the memory in which a generator of numpy's default kind keeps its state; None for others.
+    """Returns views of the memory that holds the state of a generator; None unless it is numpy's default kind.
 
     The views hold as long as the generator lives.
     """

@@ -18,12 +18,12 @@ _FUNCTIONS = ("transition", "observe", "reward", "terminal", "truncated", "disco
 
 @contextmanager
 def unchanged_states(env: Any) -> Generator[None]:
-    """Refuses functions of the models inside an environment that change a state in place.
+    """Raises an error if a function of a model inside an environment changes a state in place.
 
-    A kernel calls none of them, and none is compiled meanwhile.
+    Within this context, models step interpreted.
 
     Raises:
-        SpecError: One has; the message names the function and the leaf.
+        SpecError: A function has changed a state; the message names the function and the leaf.
     """
     batches: list[Any] = []
     models: dict[int, Any] = {id(model): model for model in _models(env, batches)}

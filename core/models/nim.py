@@ -20,7 +20,7 @@ LARGEST = 100
 
 
 class NimState(NamedTuple):
-    """The number of sticks left, the index of the player to move (0 or 1), and that of the winner, or None."""
+    """The number of sticks left, the index of the player to move (0 or 1), and the index of the winner or None."""
 
     sticks: int
     player: int

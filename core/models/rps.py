@@ -19,7 +19,7 @@ GAINS = (0.0, 1.0, -1.0)
 
 
 class RpsState(NamedTuple):
-    """The last choices (0 rock, 1 paper, 2 scissors, 3 none yet), the number of finished rounds, and that of all."""
+    """The last choices (0 rock, 1 paper, 2 scissors, 3 none yet), the rounds played, and the rounds of a game."""
 
     choices: tuple[int, int]
     round: int

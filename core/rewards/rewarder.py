@@ -6,7 +6,7 @@ of transitions as well as a single one. Two rewarders are equal if they have the
     env.rewarder = env.rewarder + 0.1 * Speed(limit=3)      # reward_spec and reward_range follow
     rewards = Speed(limit=3).relabel(transitions)           # for transitions recorded earlier
 
-One with a parameter `rng` receives a random generator; see `envoi.rewards.transition_function`.
+A rewarder with a parameter `rng` receives a random generator; see `envoi.rewards.transition_function`.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class Sum(_Specified):
         *terms: The rewarders, or functions (state, action, next_state).
 
     Raises:
-        SpecError: A term is neither, or the rewards are not arrays of one shape.
+        SpecError: A term is not a rewarder or function, or the rewards are not arrays of one shape.
     """
 
     def __init__(self, *terms: Rewarder | RewardFunction) -> None:
@@ -215,7 +215,7 @@ class Sum(_Specified):
 
     @property
     def spec(self) -> SpecTree:
-        """The spec of the sum; a dict of specs by agent if that of a term is a dict."""
+        """The spec of the sum; a dict of specs by agent if a term has one."""
         return _combined([term.spec for term in self.terms], _sum)
 
     @property

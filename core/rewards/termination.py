@@ -112,7 +112,7 @@ class AnyTermination(_Composed):
         *terms: The terminations, or functions (state, action, next_state); at least one.
 
     Raises:
-        SpecError: There are no terms, or a term is neither.
+        SpecError: There are no terms, or a term is neither a termination nor a function.
     """
 
     _combine = np.logical_or
@@ -125,7 +125,7 @@ class AllTermination(_Composed):
         *terms: The terminations, or functions (state, action, next_state); at least one.
 
     Raises:
-        SpecError: There are no terms, or a term is neither.
+        SpecError: There are no terms, or a term is neither a termination nor a function.
     """
 
     _combine = np.logical_and
@@ -138,7 +138,7 @@ class NotTermination(Termination):
         term: The termination, or a function (state, action, next_state).
 
     Raises:
-        SpecError: `term` is neither.
+        SpecError: `term` is neither a termination nor a function.
     """
 
     def __init__(self, term: Termination | TerminationFunction) -> None:

@@ -21,14 +21,14 @@ class Array(Spec):
     Args:
         shape: The sizes of the axes; `()` for a scalar.
         dtype: Any numpy bool, integer, float or complex dtype.
-        low: Lower bounds (inclusive), a number or an array that broadcasts to `shape`; None for no bounds. An element
-            of -inf has no bound, for integers too, which differs from a bound at the smallest integer of the dtype.
-        high: Upper bounds, likewise; an element of inf has no bound.
+        low: Inclusive lower bounds, a number or an array that broadcasts to `shape`; None for no bounds. An element
+            of -inf has no bound, also for integers: this differs from a bound at the smallest integer of the dtype.
+        high: Inclusive upper bounds, likewise; an element of inf has no bound.
         name: The name of the value, for frameworks that name their specs.
 
     Attributes:
-        low: The lower bounds, of shape `shape` and dtype `dtype`, or None. An integer without a bound has the smallest
-            integer of the dtype here; `bounded_below` and `low_or_inf` distinguish it from one with that bound.
+        low: The lower bounds, of shape `shape` and dtype `dtype`, or None. For an integer without a bound, the smallest
+            integer of the dtype; `bounded_below` and `low_or_inf` tell the two apart.
         high: The upper bounds, likewise.
 
     Raises:
@@ -171,7 +171,7 @@ class Discrete(Spec):
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class MultiDiscrete(Spec):
-    """Arrays of integers, of which element i is one of start[i], …, start[i] + nvec[i] - 1.
+    """Arrays of integers; element i lies in start[i], …, start[i] + nvec[i] - 1.
 
     Args:
         nvec: The number of values of each element, at least 1; its shape is the shape of a value.
@@ -260,7 +260,7 @@ Bound = NDArray[Any] | None
 
 
 def bounds(spec: Any) -> tuple[Bound, Bound]:
-    """Returns the (lowest, highest) value of each element; None for no bound, and where no array holds the values."""
+    """Returns the lowest and highest value of each element; None for no bound, and for specs of other values."""
     if isinstance(spec, Discrete):
         return np.asarray(spec.start, spec.dtype), np.asarray(spec.start + spec.n - 1, spec.dtype)
     if isinstance(spec, MultiDiscrete):
@@ -271,7 +271,7 @@ def bounds(spec: Any) -> tuple[Bound, Bound]:
 
 
 def bounds_or_inf(spec: Any) -> tuple[Bound, Bound]:
-    """Returns `bounds` as `Array` takes them: infinite where some integers have no bound, and others have."""
+    """Returns `bounds` in the form that `Array` takes: infinite for those integers that have no bound."""
     return (spec.low_or_inf, spec.high_or_inf) if isinstance(spec, Array) else bounds(spec)
 
 
@@ -355,7 +355,7 @@ def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
 def as_bounds(
     value: ArrayLike | None, dtype: np.dtype[Any], shape: tuple[int, ...], what: str
 ) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
-    """Returns the bounds on one side, and a mask of the integers without one; no mask if all have a bound or none."""
+    """Returns the bounds on one side, and a mask of unbounded integers; None if all or none have a bound."""
     if value is None:
         return None, None
     given = as_numbers(value, what)

@@ -80,7 +80,7 @@ class Spec:
 
 
 def without_repeats(array: NDArray[Any]) -> NDArray[Any]:
-    """Returns a view that has a single element along each axis of stride 0, where a broadcast array repeats it.
+    """Returns a view without the repetitions of a broadcast array: one element along each axis of stride 0.
 
     Comparing the view takes no memory for the repetitions.
     """
@@ -105,7 +105,7 @@ def frozen(value: Any) -> Hashable:
 
 
 def short(array: NDArray[Any]) -> str:
-    """Returns an array's text for a message; of a uniform array, its one number."""
+    """Returns the text of an array for a message; a uniform array is shown as one number."""
     if is_uniform(array):
         return str(array.flat[0])
     return np.array2string(array, threshold=8, edgeitems=2, separator=", ", floatmode="unique").replace("\n", "")

@@ -1,4 +1,4 @@
-"""Several steps for one action."""
+"""A wrapper that repeats each action."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from ..wrapping.lifted import Lifted, ended
 
 
 class ActionRepeat(Lifted):
-    """Repeats each action until the episode ends; rewards are added and discounts multiplied.
+    """Repeats each action `times` times or until the episode ends; adds rewards and multiplies discounts.
 
-    Infos are merged, the later over the earlier. Lanes of a batch that have ended wait while the others continue.
-    Several agents repeat their actions for as long as exactly the same ones are to act, and none ends.
+    Infos are merged, and later entries win. Lanes of a batch that have ended wait while the others continue. Several
+    agents repeat their actions while the same agents are to act and none has ended.
 
     Args:
         env: The environment.
-        times: How often, at least 2.
+        times: The number of steps for each action, at least 2.
 
     Raises:
-        SpecError: The number is none, or the lanes of a batch cannot wait for each other.
+        SpecError: `times` is not an integer of at least 2, or the lanes of a batch cannot wait for each other.
     """
 
     def __init__(self, env: Any, times: int) -> None:

@@ -1,4 +1,4 @@
-"""Wrappers of actions: clipped, discretised, counted from zero, one-hot, with more of them that are disabled."""
+"""Wrappers of actions: clipping, discretizing, offsets, one-hot vectors, and actions that are never legal."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ from ..wrapping.lifted import Lifted
 
 
 class ActionClip(Lifted):
-    """Takes actions out of bounds too, and clips them to the bounds of the action spec, in every leaf that has some.
+    """Clips actions to the bounds of the action spec, so that agents may send any number.
 
-    The action spec stays as it is, because agents need its bounds: random exploration, squashing policies and
-    normalising frameworks all read them there. (So it is in TF-Agents; gymnasium's `ClipAction` drops
-    the bounds, and `unbounded` does so here.)
+    The action spec keeps its bounds, because random exploration, squashing policies and normalization read them there.
+    TF-Agents does the same; gymnasium's `ClipAction` drops the bounds, as `unbounded=True` does here.
 
     Args:
         env: The environment.
-        unbounded: If True, the spec drops the bounds of its floating-point leaves.
+        unbounded: If True, drop the bounds of floating-point leaves from the action spec.
 
     Raises:
         SpecError: No leaf of the action has a bound.
@@ -62,21 +61,21 @@ def _clipped(spec: Any, ends: tuple[Bound, Bound], value: Any) -> Any:
 
 
 class ActionDiscretize(Lifted):
-    """Numbers some evenly spaced values of each continuous element of an action: 0 is its lower bound, n - 1 its upper.
+    """Replaces continuous actions by integers: 0 is the lower bound, n - 1 the upper, evenly spaced.
 
-    An array of one element becomes `Discrete`, one of more `MultiDiscrete`. Leaves that are no floating-point arrays
-    stay as they are.
+    An array of one element becomes a `Discrete`, a larger one a `MultiDiscrete`. Leaves that are not floating-point
+    arrays stay as they are.
 
     Args:
         env: The environment; the floating-point leaves of its action have finite bounds.
-        num_actions: How many values, at least 2: one number for all elements, or an array that broadcasts to the
-            shape of the action; for a nested action also such of each leaf, nested as the action is.
+        num_actions: The number of values of each element, at least 2: one integer, or an array that broadcasts to the
+            shape of the action. For a nested action, also a nested structure with one of these for each leaf.
         dtype: The integer dtype of the new actions. The default is that of gymnasium's discrete spaces; TF-Agents'
             `ActionDiscretizeWrapper` has `"int32"`.
 
     Raises:
-        SpecError: There is nothing continuous, or it is unbounded; or the numbers are none or do not fit; or the dtype
-            is none of integers, or too narrow.
+        SpecError: The action has no continuous leaf, or one without finite bounds; `num_actions` is below 2 or does not
+            fit the action; or `dtype` is not an integer dtype, or too narrow.
     """
 
     def __init__(self, env: Any, num_actions: Any, dtype: DTypeLike = "int64") -> None:
@@ -161,13 +160,13 @@ def _looked_up(spec: Any, table: _Values | None, number: Any) -> Any:
 
 
 class ActionOffset(Lifted):
-    """Counts the integers of an action from zero on, as learners expect that know no negative actions.
+    """Shifts integer actions so that they start at zero, as most learners expect.
 
     Args:
-        env: The environment; every leaf of its action is of integers with bounds.
+        env: The environment; every leaf of its action holds bounded integers.
 
     Raises:
-        SpecError: A leaf of the action is not, or its dtype does not hold as many.
+        SpecError: A leaf of the action does not hold bounded integers, or the shifted range does not fit its dtype.
     """
 
     def change(self, specs: Specs) -> Change:
@@ -193,16 +192,17 @@ class ActionOffset(Lifted):
 
 
 class OneHotAction(Lifted):
-    """Takes the integers of an action as vectors whose largest element counts, the first of equally large ones.
+    """Takes one-hot vectors in place of integer actions: the largest element wins, the first of equal ones.
 
-    Each integer becomes a last axis with an element for each of its values; leaves that are no bounded integers stay as
-    they are. An action without any integers stays as it is.
+    Each integer becomes a last axis with one element per value. Leaves that are not bounded integers stay as they are,
+    and so does an action without integers.
 
     Args:
-        env: The environment; where its action has integers, a leaf of them has bounds, each element of as many values.
+        env: The environment. All elements of an integer leaf of its action have the same number of values.
 
     Raises:
-        SpecError: All integers are without bounds, or the elements of an array have different numbers of values.
+        SpecError: The action has integers but none with bounds, or the elements of a leaf have different numbers of
+            values.
     """
 
     def change(self, specs: Specs) -> Change:
@@ -241,17 +241,18 @@ def _largest(number: int | None, start: Any, value: Any) -> Any:
 
 
 class ExtraDisabledActions(Lifted):
-    """Adds actions that are always disabled, for a learner that wants more of them than there are.
+    """Adds actions that are never legal, for learners that need a larger number of actions.
 
-    An observation becomes `(observation, mask)`, and the mask is in the info as `"action_mask"` too: int8 of shape
-    (actions,), 1 where an action is legal. Actions that a mask in the info inside forbids remain forbidden.
+    An observation becomes `(observation, mask)`, and `info["action_mask"]` holds the mask too: int8 of shape
+    (actions,), 1 where an action is legal. Actions that the environment's own mask forbids stay forbidden.
 
     Args:
-        env: The environment; its action is one integer with bounds.
-        num_extra_actions: How many actions to add above the largest, at least 0.
+        env: The environment; its action is one bounded integer.
+        num_extra_actions: The number of actions to add above the largest, at least 0.
 
     Raises:
-        SpecError: The action is something else, or the number is none; on a step by one of the actions added.
+        SpecError: The action is not one bounded integer, or the number is not an integer of at least 0; in a step, the
+            action is one of those added.
     """
 
     def __init__(self, env: Any, num_extra_actions: int) -> None:

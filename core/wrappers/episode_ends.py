@@ -1,4 +1,4 @@
-"""Wrappers that end episodes: after a number of steps, by another rule, or all at one length."""
+"""Wrappers that end episodes: at a time limit, by a condition, or all after the same number of steps."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from ..wrapping.stages import zeroed
 
 
 class TimeLimit(Lifted):
-    """Truncates every episode at its `max_episode_steps`-th step; a termination at that very step stays one too.
+    """Truncates every episode at step `max_episode_steps`; a step that also terminates reports both.
 
-    Several agents are cut off together.
+    Several agents are truncated together.
 
     Args:
         env: The environment.
-        max_episode_steps: How many steps an episode has at most, at least 1.
+        max_episode_steps: The largest number of steps of an episode, at least 1.
 
     Raises:
-        SpecError: The limit is no such number.
+        SpecError: The limit is not an integer of at least 1.
     """
 
     def __init__(self, env: Any, max_episode_steps: int) -> None:
@@ -48,7 +48,7 @@ class TimeLimit(Lifted):
 
     @property
     def max_episode_steps(self) -> int:
-        """The limit; can be set, also within an episode."""
+        """The limit. Setting it takes effect at once, also within an episode."""
         return self._max_episode_steps
 
     @max_episode_steps.setter
@@ -61,17 +61,17 @@ class TimeLimit(Lifted):
 
 
 class Terminated(Lifted):
-    """Terminates episodes where a termination is true, besides where the environment ends them itself.
+    """Terminates episodes when a condition holds, in addition to the environment's own terminations.
 
         env = Terminated(env, caught | out_of_time & ~has_key)
 
-    The discount is 0 there. Several agents end together. Random numbers of a termination come from the environment's
+    The discount of such a step is 0. Several agents end together. A random termination takes numbers from the environment's
     stream for rewards.
 
     Args:
         env: The environment; the termination reads its `state`.
-        termination: A `Termination`, or a function `(state, action, next_state) -> bool`. Of a batch that is one model
-            it takes all lanes at once; of one that is a loop over environments, each by itself.
+        termination: A `Termination`, or a function `(state, action, next_state) -> bool`. In a batch of a `BatchModel`
+            it receives all lanes at once; in any other batch, one lane at a time.
     """
 
     def __init__(self, env: Any, termination: Termination | TerminationFunction) -> None:
@@ -269,22 +269,22 @@ class _PaddedMultiEnv(LiftedMultiEnv):
 
 
 class FixedLength(Lifted, over_env=_PaddedEnv, over_multi_env=_PaddedMultiEnv):
-    """Gives every episode exactly `fix_length` steps: longer ones are cut off, shorter ones padded.
+    """Gives every episode exactly `fix_length` steps: longer episodes are truncated, shorter ones padded.
 
-    An episode that ends inside continues, and no flag shows it: the step in which it ended has its own reward and
-    discount, and those after it repeat the last observation, whatever the action, with reward 0, discount 0 and
-    `info["padding"]`; so its return stays what it was. The last step terminates an episode that has terminated inside,
-    and truncates any other. (TF-Agents has the same values, but marks each step from the end inside on as the last.)
+    When an episode ends inside, that step keeps its reward and discount, but no flag is set. The steps after it ignore
+    their actions and repeat the last observation, with reward 0, discount 0 and `info["padding"]`, so the return stays
+    the same. The last step terminates an episode that terminated inside, and truncates any other. (TF-Agents gives the
+    same values, but marks every step from the end inside on as the last.)
 
-    The agents of several are padded each by itself, and end together. Where they take turns, those that have ended
-    inside wait; once none is left there, all of them act.
+    With several agents, each is padded by itself, and all end together. In a turn-based game, agents that have ended
+    inside wait; once none is left inside, all of them act.
 
     Args:
         env: The environment.
-        fix_length: How many steps, at least 1.
+        fix_length: The number of steps of every episode, at least 1.
 
     Raises:
-        SpecError: The number is none, or the lanes of a batch cannot wait for each other.
+        SpecError: `fix_length` is not an integer of at least 1, or the lanes of a batch cannot wait for each other.
     """
 
     def __init__(self, env: Any, fix_length: int) -> None:

@@ -46,7 +46,7 @@ class Flattened(Lifted):
         return self.flattenings[agent]
 
     def flatten(self, value: Any, agent: Any = None) -> NDArray[Any]:
-        """Returns a nested value as an array of shape (…, k).
+        """Flattens a nested value to an array of shape (…, k).
 
         Args:
             value: The nested value; leading axes of its leaves, such as lanes, are kept.
@@ -55,7 +55,7 @@ class Flattened(Lifted):
         return self.flattening(agent).flatten(value)
 
     def unflatten(self, array: Any, agent: Any = None) -> Any:
-        """Returns an array as a nested value: the exact inverse of `flatten`.
+        """Converts a flat array back to the nested value; the exact inverse of `flatten`.
 
         Args:
             array: The flat array, of shape (…, k).
@@ -77,20 +77,21 @@ class FlattenObservation(Flattened):
 
     Args:
         env: The environment.
-        allowlist: The parts to keep of an observation that is a dict: keys, or paths of keys into dicts inside, such as
-            `"robot/arm"`; None keeps all. The order is the observation's own, whatever the order of the names.
-        order: The order of the keys of dicts: `"insertion"`, as they are, or `"sorted"`, as TF-Agents has it, and
+        allowlist: The parts of a dict observation to keep: keys, or paths into nested dicts such as `"robot/arm"`; None
+            keeps all. The parts stay in the order of the observation.
+        order: The order of the keys of dicts: `"insertion"` for their own, or `"sorted"` for that of TF-Agents, and of
             gymnasium in a `Dict` made from a plain dict.
         dtype: `"strict"`, `"promote"`, or a dtype that may round; see `Flattening`.
-        discrete: Discrete values as numbers (`"integer"`), or `"one_hot"`.
-        observations_whitelist: The allowlist, by the name that it had in TF-Agents once.
-        observations_allowlist: The allowlist, by its name in TF-Agents.
+        discrete: The encoding of discrete values: `"integer"` or `"one_hot"`.
+        observations_whitelist: An older TF-Agents name of `allowlist`.
+        observations_allowlist: The TF-Agents name of `allowlist`.
 
     Attributes:
         allowlist: The names of the kept parts, or None.
 
     Raises:
-        SpecError: The allowlist has an unknown name, a leaf is no array of numbers, or dtypes do not go together.
+        SpecError: The allowlist has an unknown name, a leaf is not an array of numbers, or the dtypes cannot be
+            combined.
     """
 
     def __init__(
@@ -162,18 +163,18 @@ def _pruned(spec: dict[Any, SpecTree], kept: Sequence[tuple[Any, ...]]) -> SpecT
 
 
 class FlattenAction(Flattened):
-    """Takes one flat array for a nested action.
+    """Takes one flat array in place of a nested action.
 
-    Every array in the flat spec is an action: a float becomes the nearest integer where an integer is due.
+    Every array in the flat spec is a valid action: for an integer leaf, a float is rounded to the nearest integer.
 
     Args:
         env: The environment.
-        order: The order of the keys of dicts: `"insertion"`, as they are, or `"sorted"`, as TF-Agents has it.
+        order: The order of the keys of dicts: `"insertion"` for their own, or `"sorted"` for that of TF-Agents.
         dtype: `"strict"`, `"promote"`, or a dtype that may round; see `Flattening`.
-        discrete: Discrete values as numbers (`"integer"`), or `"one_hot"`, of which the largest counts.
+        discrete: The encoding of discrete values: `"integer"`, or `"one_hot"`, where the largest element wins.
 
     Raises:
-        SpecError: A leaf is no array of numbers, or dtypes do not go together.
+        SpecError: A leaf is not an array of numbers, or the dtypes cannot be combined.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Goals within observations, and episodes relabelled with another goal."""
+"""A wrapper that adds goals to observations, and relabels episodes with other goals."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ..wrapping.lifted import Lifted
 class GoalReplay(Lifted):
     """Adds the goal of the episode to its observations, for hindsight experience replay (Andrychowicz et al., 2017).
 
-    A subclass defines where goals are in observations, by three functions, and by a fourth where it relabels rewards
-    of states that are no observations. They are pure; over a batch their values have a leading lane axis, unless the
-    class sets `by_lane = True`.
+    A subclass says where goals are in observations by the three functions below, and overrides `state_with_goal` if
+    its rewarder reads states that are not observations. The functions are pure. In a batch their values have a leading
+    lane axis, unless the class sets `by_lane = True`.
 
         class Reach(envoi.GoalReplay):
             def desired(self, observation): return observation["target"]
@@ -33,7 +33,7 @@ class GoalReplay(Lifted):
         env: The environment.
 
     Attributes:
-        by_lane: If True, the functions take one lane of a batch at a time.
+        by_lane: If True, the functions receive one lane of a batch at a time.
     """
 
     by_lane: bool = False
@@ -48,7 +48,7 @@ class GoalReplay(Lifted):
 
     @abstractmethod
     def with_goal(self, observation: Any, goal: Any) -> Any:
-        """Returns an observation with a goal, in place of the one that it may hold already.
+        """Returns an observation with another goal.
 
         Args:
             observation: The observation inside.
@@ -56,11 +56,11 @@ class GoalReplay(Lifted):
         """
 
     def spec_with_goal(self, spec: SpecTree) -> SpecTree:
-        """Returns the spec of `with_goal`, from that of the observation inside; unless overridden it is the same."""
+        """Returns the spec of what `with_goal` returns; by default, the spec of the observation inside."""
         return spec
 
     def state_with_goal(self, state: Any, goal: Any) -> Any:
-        """Returns a state with another goal, as the rewarder reads it; unless overridden, states are observations.
+        """Returns a state with another goal, for the rewarder; by default, states are taken for observations.
 
         Args:
             state: The state.
@@ -89,15 +89,15 @@ class GoalReplay(Lifted):
         """Relabels a recorded episode, or a part of one, with another goal.
 
         Args:
-            observations: The observations of one agent in T steps, of length T + 1; with a goal or without one.
-            actions: The action of each step, of length T, as the rewarder takes it.
-            states: The `env.state` of each observation; None where the observations are the states.
-            goal: The goal; None for the one achieved at the end.
-            rng: The generator of a rewarder that takes one.
-            agent: Whose observations these are, where there are several agents; actions are mappings then.
+            observations: The T + 1 observations of one agent, with or without a goal.
+            actions: The T actions, as the rewarder receives them; for several agents, mappings.
+            states: The `env.state` of each observation; None if the observations are the states.
+            goal: The new goal; None for the one that was achieved at the end.
+            rng: The generator for a rewarder that takes one.
+            agent: The agent that made the observations, if there are several.
 
         Returns:
-            The T + 1 observations with the goal, and the T rewards that the rewarder gives for it.
+            The T + 1 observations with the goal, and the T rewards for it.
 
         Raises:
             SpecError: The reward is an imported environment's own, which only that can compute; or there is no

@@ -1,4 +1,4 @@
-"""The last observations and actions as one."""
+"""A wrapper that stacks the last observations and actions."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ..wrapping.lifted import Lifted
 
 
 class History(Lifted):
-    """Shows the last observations, and actions, as one: each array leaf gets a first axis, the newest last.
+    """Stacks the last observations along a new first axis of each leaf, the newest last.
 
-    Steps before the beginning are zeros, which the bounds of the specs then also allow.
+    Steps before the first are zeros, and the specs extend their bounds to allow them.
 
     Args:
         env: The environment.
-        history_length: How many observations, at least 1.
-        include_actions: If True, the actions that led to them are shown too; an observation then is a dict of
-            `"observation"` and `"action"`, the action before the first being zeros.
-        tile_first_step_obs: If True, the first observation takes the place of the zeros before it.
+        history_length: The number of observations, at least 1.
+        include_actions: If True, an observation becomes a dict of `"observation"` and `"action"`, where the second
+            stacks the actions that led to the observations; that of the first observation is zeros.
+        tile_first_step_obs: If True, repeat the first observation in place of zeros.
 
     Raises:
-        SpecError: The length is no such number, or a leaf has values that no array holds.
+        SpecError: `history_length` is not an integer of at least 1, or the values of a leaf are not arrays.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Wrappers that measure: returns and lengths of episodes, and the time that parts of a step take."""
+"""Wrappers that measure: the number of steps and episodes, and where their time goes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class RunStats(Lifted):
-    """Counts steps and episodes, over all lanes of a batch; for several agents the steps are those of all together.
+    """Counts steps and episodes, over all lanes of a batch. A joint step of several agents counts once.
 
-    A snapshot restores `episode_steps`, and leaves the totals as they are.
+    Restoring a snapshot restores `episode_steps`, but not the totals.
 
     Args:
         env: The environment.
 
     Attributes:
-        episodes: How many episodes have ended.
-        resets: How many have begun.
-        total_steps: How many steps were taken.
-        episode_steps: How many of these in the current episode; in a batch an array of shape (n,).
+        episodes: The number of episodes that have ended.
+        resets: The number of episodes that have begun.
+        total_steps: The number of steps.
+        episode_steps: The number of steps of the current episode; in a batch, an array of shape (n,).
     """
 
     memory = ("episode_steps",)
@@ -61,15 +61,15 @@ class RunStats(Lifted):
 
 
 class PerformanceProfiler(Lifted):
-    """Profiles the environment inside with `cProfile`, and passes on a profile every `process_steps` steps.
+    """Profiles the environment with `cProfile`, and passes on the profile every `process_steps` steps.
 
     Args:
         env: The environment.
-        process_profile_fn: Called with a `cProfile.Profile` of the steps, and of the resets among them.
-        process_steps: The number of steps of a profile, at least 1; a step of a batch is one.
+        process_profile_fn: Receives a `cProfile.Profile` of the steps, and of the resets among them.
+        process_steps: The number of steps in a profile, at least 1; a step of a batch counts once.
 
     Raises:
-        SpecError: The number is no such integer, or the function cannot be called.
+        SpecError: `process_steps` is not an integer of at least 1, or `process_profile_fn` cannot be called.
     """
 
     def __init__(self, env: Any, process_profile_fn: Callable[[Profile], Any], process_steps: int) -> None:

@@ -1,4 +1,4 @@
-"""Wrappers that show parts of observations, or other representations of them."""
+"""Wrappers that select parts of observations, or represent objects as arrays."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from ..wrapping.lifted import Lifted
 
 
 class ObservationFilter(Lifted):
-    """Keeps some elements of an observation that is one vector, in the order of the indices.
+    """Keeps some elements of a vector observation, in the order of `indices`.
 
     Args:
         env: The environment; its observation is an array of one axis.
-        indices: Which elements; one below 0 counts from the end, as in numpy.
+        indices: The elements to keep; negative ones count from the end, as in numpy.
 
     Raises:
-        SpecError: The observation is something else (a nested one wants `FlattenObservation` first), or the indices
-            are no row of at least one integer, or point outside.
+        SpecError: The observation is not a vector (flatten a nested one with `FlattenObservation` first), or `indices`
+            is empty, not a vector of integers, or out of range.
     """
 
     def __init__(self, env: Any, indices: Any) -> None:
@@ -64,15 +64,15 @@ class ObservationFilter(Lifted):
 
 
 class Representation(Structured):
-    """A function from objects to arrays, and its spec. Any callable that has a `spec` serves as one.
+    """A function from objects to arrays, with the spec of its results. Any callable with a `spec` works in its place.
 
     Args:
-        function: `(value) -> representation`; the same for the same value, which it does not change.
+        function: `(value) -> representation`. It returns the same for the same value, and does not change the value.
         spec: The spec of its results, possibly nested. `Discrete` or `MultiDiscrete` is categorical, an `Array` of
             integers is discrete, one of floats continuous.
 
     Raises:
-        SpecError: The spec is none, or the function cannot be called.
+        SpecError: `spec` is not a spec, or `function` cannot be called.
     """
 
     def __init__(self, function: Callable[[Any], Any], spec: SpecTree) -> None:
@@ -86,7 +86,7 @@ class Representation(Structured):
 
 
 def joined(given: Any, what: str) -> Representation:
-    """Returns one representation, of one or of a tree of several."""
+    """Combines a tree of representations into one."""
     for path, one in tree.leaves(given, what):
         if isinstance(one, type) or not callable(one) or not hasattr(one, "spec"):
             raise SpecError(
@@ -105,28 +105,28 @@ def _each(representations: Any, value: Any) -> Any:
 
 
 class Represented(Lifted):
-    """Shows states and observations, which are objects inside, as arrays.
+    """Represents states and observations that are objects as arrays.
 
-    The objects stay where they are: `env.env.state`, and rewarders are given them as before. There is no way back
-    from arrays to objects; setting `state` takes an object.
+    The environment inside keeps its objects: `env.env.state` returns them, and rewarders receive them. Arrays are not
+    converted back, so setting `state` takes an object.
 
-    An observation is represented once, when it is made, and a state when it is asked for, once until the next step.
-    Observations without a representation stay as they are. States without one are shown where they are described (by
-    a `state_spec`) and so need none.
+    Each observation is converted once, when it is made; a state is converted when it is read, once per step. An
+    observation without a representation stays as it is. A state without one can be read only if the environment
+    describes it with a `state_spec`.
 
     Args:
         env: The environment.
-        state: The representation of the state: a `Representation`, or a dict, list or tuple of several, which all
-            represent the same value, each a part of it.
-        observation: The representation of observations, likewise; for several agents it may differ, as a dict by agent,
-            and those that are not named see the observations inside.
-        by_lane: If True, representations take one lane's value; else the values of all lanes of a batch.
+        state: The representation of the state: a `Representation`, or a dict, list or tuple of them, each of which
+            receives the whole state.
+        observation: The representation of observations, likewise. For several agents it may be a dict by agent; agents
+            that it leaves out see their observations unchanged.
+        by_lane: If True, representations receive the value of one lane; if False, those of all lanes of a batch.
 
     Attributes:
         state_spec: The spec of the represented state.
 
     Raises:
-        SpecError: Something that represents cannot be called or has no `spec`, or an agent is unknown.
+        SpecError: A representation cannot be called or has no `spec`, or an agent is unknown.
     """
 
     def __init__(self, env: Any, state: Any = None, observation: Any = None, *, by_lane: bool = True) -> None:
@@ -182,7 +182,7 @@ class Represented(Lifted):
         """The represented state; settable, to a state of the environment inside.
 
         Raises:
-            NotRepresented: There is no representation of it, and it is not described either.
+            NotRepresented: The state has neither a representation nor a `state_spec`.
             EpisodeError: Before the first reset.
         """
         if self._of_state is None:

@@ -31,9 +31,9 @@ class Validated(Wrapper):
         env: The environment; one of several agents makes a `ValidatedMulti`.
 
     Raises:
-        SpecError: On a reset or step whose value leaves its spec; the message names leaf, step and episode. On one in
-            which a function of a model changes a state in place; the message names function and leaf. On a reset with
-            options that nothing takes, see `Env.untaken`.
+        SpecError: In a reset or step, a value lies outside its spec (the message names leaf, step and episode), or a
+            function of a model changes a state in place (the message names function and leaf). In a reset, nothing
+            takes one of the options; see `Env.untaken`.
     """
 
     memory = ("_episode", "_step")
@@ -165,8 +165,8 @@ class ValidatedMulti(MultiWrapper):
         env: The environment.
 
     Raises:
-        SpecError: On a reset or step with a value outside its spec; the message names agent, leaf, step and episode. On
-            a reset with options that nothing takes.
+        SpecError: In a reset or step, a value lies outside its spec (the message names agent, leaf, step and episode).
+            In a reset, nothing takes one of the options.
     """
 
     memory = ("_episode", "_step")
