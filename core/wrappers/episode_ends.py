@@ -65,8 +65,8 @@ class Terminated(Lifted):
 
         env = Terminated(env, caught | out_of_time & ~has_key)
 
-    The discount of such a step is 0. Several agents end together. A random termination takes numbers from the environment's
-    stream for rewards.
+    The discount of such a step is 0. Several agents end together. A random termination takes its numbers from the
+    environment's stream for rewards.
 
     Args:
         env: The environment; the termination reads its `state`.
