@@ -1,10 +1,11 @@
-"""Checks the links of the built documentation: each page, picture and heading that one names exists.
+"""Checks the built documentation: each page, picture and heading that a link names exists, and the search finds words.
 
 python docs/links.py build/site
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -54,6 +55,34 @@ def dead(site: Path) -> list[str]:
     return found
 
 
+SEARCHED = {
+    "installation": "installation.html",
+    "custom environment": "five_minutes.html",
+    "vectorized environment": "batches.html",
+    "multi-agent": "agents.html",
+    "turn-based": "agents.html",
+    "curriculum": "contexts.html",
+    "domain randomization": "contexts.html",
+    "hyperparameter": "command_line.html",
+    "video": "command_line.html",
+    "Minari": "coming_from/gymnasium.html",
+    "TorchRL": "coming_from/gymnasium.html",
+    "compared with": "performance.html",
+    "faster": "performance.html",
+}
+"""Words that newcomers search for, and the page on which the search has to find each of them."""
+
+
+def missing(site: Path) -> list[str]:
+    """Returns the words of `SEARCHED` that the index of the site's search does not have on their page."""
+    found: dict[str, str] = {}
+    for entry in json.loads((site / "search.json").read_text())["items"]:
+        page = entry["location"].partition("#")[0]
+        found[page] = f"{found.get(page, '')} {entry['title']} {entry['text']}".lower()
+    return [f"{word!r} on {page}" for word, page in SEARCHED.items() if word.lower() not in found.get(page, "")]
+
+
 if __name__ == "__main__":
-    broken = dead(Path(sys.argv[1]).resolve())
-    sys.exit("\n".join(["links that lead nowhere:", *broken]) if broken else 0)
+    built = Path(sys.argv[1]).resolve()
+    broken = [f"a link that leads nowhere: {one}" for one in dead(built)]
+    sys.exit("\n".join([*broken, *(f"the search does not find {one}" for one in missing(built))]) or 0)

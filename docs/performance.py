@@ -62,8 +62,13 @@ def markdown(*benchmarks: str) -> str:
     unit = units.pop() if len(units) == 1 else ""
     has_lanes = any(one["lanes"] is not None for one in found)
     has_peers = any(one["peer"] for one in found)
-    columns = [("what", "---"), ("lanes", "---:"), (f"ours{f', {unit}' if unit else ''}", "---:"), ("beside", "---")]
-    columns += [("theirs", "---:"), ("times as cheap", "---"), ("goal", "---")]
+    columns = [
+        ("what", "---"),
+        ("lanes", "---:"),
+        (f"ours{f', {unit}' if unit else ''}", "---:"),
+        ("compared with", "---"),
+    ]
+    columns += [("theirs", "---:"), ("times as fast", "---"), ("goal", "---")]
     kept = [True, has_lanes, True, has_peers, has_peers, has_peers, True]
     lines = [f"| {' | '.join(name for name, _ in compress(columns, kept))} |"]
     lines.append(f"|{'|'.join(rule for _, rule in compress(columns, kept))}|")
@@ -135,10 +140,10 @@ def missed() -> str:
     lines = [f"{len(found) - len(late)} of {len(found)} goals are met."]
     lines += ["Missed are:\n"] if late else []
     for one in late:
-        beside = f" beside {one['peer']['name']}" if one["peer"] else ""
-        ratio = f"{_compared(one['ratio'])} times as cheap, " if one["ratio"] else ""
+        against = f" compared with {one['peer']['name']}" if one["peer"] else ""
+        ratio = f"{_compared(one['ratio'])} times as fast, " if one["ratio"] else ""
         lines.append(
-            f"- {_title(one)}{beside}: {ratio}ours {figure(one['ours']['median'])} {one['unit']}; {_goal(one)}"
+            f"- {_title(one)}{against}: {ratio}ours {figure(one['ours']['median'])} {one['unit']}; {_goal(one)}"
         )
     return "\n".join(lines).replace(": **missed**", "") + "\n"
 
@@ -157,16 +162,16 @@ PARTS = {
 def overview() -> str:
     """Counts the comparisons of each section by their outcome, and shows the extreme ones."""
     lines = [
-        "| part | comparisons | ours cheaper | ours dearer | least favourable | most favourable |",
+        "| part | comparisons | faster | slower | least favourable | most favourable |",
         "|---|---:|---:|---:|---|---|",
     ]
     for part, names in PARTS.items():
         found = [one for one in rows(*names) if one["ratio"]]
-        cheaper = sum(1 for one in found if _value(one["ratio"]["quartiles"][0]) > 1)
-        dearer = sum(1 for one in found if _value(one["ratio"]["quartiles"][1]) < 1)
+        faster = sum(1 for one in found if _value(one["ratio"]["quartiles"][0]) > 1)
+        slower = sum(1 for one in found if _value(one["ratio"]["quartiles"][1]) < 1)
         found.sort(key=lambda one: _value(one["ratio"]["median"]))
         ends = [f"{times(one['ratio']['median'])} ({one['peer']['name']})" for one in (found[0], found[-1])]
-        lines.append(f"| {part} | {len(found)} | {cheaper} | {dearer} | {' | '.join(ends)} |")
+        lines.append(f"| {part} | {len(found)} | {faster} | {slower} | {' | '.join(ends)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -220,14 +225,14 @@ def _charted() -> list[tuple[str, str, float | None]]:
 def highlights() -> str:
     """Returns the README's chart as a table."""
     lines = [f"| {title} | {peer} | {times(ratio)} |" for title, peer, ratio in _charted()]
-    return "\n".join(["| what | beside | times as cheap |", "|---|---|---:|", *lines]) + "\n"
+    return "\n".join(["| what | compared with | times as fast |", "|---|---|---:|", *lines]) + "\n"
 
 
 def chart() -> str:
-    """Returns bars in text: how many times as cheap some of envoi's parts are as those of its peers."""
+    """Returns bars in text: how many times as fast some of envoi's parts are as those of its peers."""
     run, shown = published(), _charted()
     most = max(ratio for *_, ratio in shown if ratio is not None)
-    lines = [f"{'times as cheap as':>50}     ({run['machine']['cpu']}, {run['date'][:10]})"]
+    lines = [f"{'times as fast as':>50}     ({run['machine']['cpu']}, {run['date'][:10]})"]
     for title, peer, ratio in shown:
         eighths = round(24 * 8 * (most if ratio is None else ratio) / most)
         bar = "█" * (eighths // 8) + BLOCKS[eighths % 8].strip()

@@ -182,14 +182,14 @@ PAGES = runpy.run_path(str(DOCS / "performance.py"))
 def test_the_readme_shows_the_published_run():
     text = (ROOT / "README.md").read_text()
     assert runpy.run_path(str(DOCS / "tables.py"))["current"](text) == text, "call `make bench-publish`"
-    assert "times as cheap as" in text
+    assert "times as fast as" in text
 
 
 def test_the_overview_counts_every_comparison_once():
     compared = [row for one in PUBLISHED["benchmarks"].values() for row in one["rows"] if row["ratio"]]
     parts = re.findall(r"^\| \[.*?\]\(.*?\) \| (\d+) \| (\d+) \| (\d+) \|", PAGES["overview"](), re.MULTILINE)
     assert sum(int(count) for count, _, _ in parts) == len(compared)
-    assert all(int(cheaper) + int(dearer) <= int(count) for count, cheaper, dearer in parts)
+    assert all(int(faster) + int(slower) <= int(count) for count, faster, slower in parts)
 
 
 def test_pictures_show_the_published_run():

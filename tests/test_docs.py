@@ -4,6 +4,7 @@ import ast
 import contextlib
 import importlib
 import io
+import json
 import linecache
 import re
 import runpy
@@ -259,3 +260,16 @@ def test_links_of_the_site_that_lead_nowhere_are_found(tmp_path):
     assert dead(tmp_path) == []
     (tmp_path / "b.html").write_text('<a href="a.html#below"></a><img src="c.png"><a href="#here"></a>')
     assert dead(tmp_path) == ["a.html: b.html#here", "b.html: #here", "b.html: a.html#below", "b.html: c.png"]
+
+
+def test_words_that_the_search_does_not_find_are_found(tmp_path):
+    names = runpy.run_path(str(DOCS / "links.py"))
+    pages = {}
+    for word, page in names["SEARCHED"].items():
+        pages.setdefault(page, []).append(word.upper())
+    items = [{"location": f"{page}#a", "title": "", "text": " ".join(words)} for page, words in pages.items()]
+    (tmp_path / "search.json").write_text(json.dumps({"items": items}))
+    assert names["missing"](tmp_path) == []
+    items[0]["text"] = ""
+    (tmp_path / "search.json").write_text(json.dumps({"items": items}))
+    assert len(names["missing"](tmp_path)) == len(pages[items[0]["location"].partition("#")[0]])
