@@ -9,15 +9,25 @@ gets an importer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from envoi import Env, LossyConversion, MultiEnv
+from envoi import (
+    BatchEnv,
+    Env,
+    Lanes,
+    LossyConversion,
+    MultiEnv,
+    MultiWrapper,
+    Rewarder,
+    as_single,
+)
 from envoi.spec import SpecTree
 from envoi.tree import leaves
-from envoi.wrapping.one_agent import Sole
+from envoi.wrapping.delegate import Around
+from envoi.wrapping.one_agent import OneOfMany, Sole
 
 from .registry import from_env, is_of, refuse_others
-from .shared.agent_count import one_agent
 from .shared.imported import CoreHolder, FromSource
 from .shared.loss import Loss
 
@@ -80,3 +90,72 @@ def losses_for(
     except LossyConversion as error:
         return [Loss.of(error)]
     return losses(core)
+
+
+# The number of agents.
+
+
+def one_agent(env: Env | MultiEnv, target: str) -> Env:
+    """Returns an environment as one of a single agent, for a framework that supports only one."""
+    if isinstance(env, Env):
+        return env
+    if len(env.possible_agents) == 1:
+        return as_single(env)
+    agents = ", ".join(map(str, env.possible_agents))
+    raise LossyConversion(
+        "agents", "number", agents, target, "use a form of several agents, such as pettingzoo or rllib"
+    )
+
+
+def acts_at_once(env: MultiEnv) -> bool | None:
+    """Returns True if all agents in play act in every step; None where an episode must begin to know it."""
+    while isinstance(env, MultiWrapper):
+        env = env.env
+    return True if type(env).turn is MultiEnv.turn else getattr(env, "at_once", None)
+
+
+# The origin of an environment, from which a form describes itself in its framework's terms (`EnvSpec`).
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A description from which an environment can be made again, as it was when `mark` recorded it."""
+
+    name: str = ""  # for `envoi.adapters.load`; empty if `spec` describes the environment
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    spec: Any = None  # a framework's description, such as an `EnvSpec` of gymnasium
+    rewarder: Any = None  # that was set on the environment; None for its own
+    context: Mapping[str, Any] | None = None  # that was set on it; None for the default
+
+
+def core_layers(core: Any) -> list[Any]:
+    """Returns a core environment's wrappers, outermost first, and last the environment inside all of them."""
+    found = [core]
+    while isinstance(found[-1], Around):
+        found.append(found[-1].env)
+    return found
+
+
+def innermost(core: Any) -> Any:
+    """Returns the environment inside all core wrappers; for a loop over lanes, that of the first lane."""
+    base = core_layers(core)[-1]
+    return innermost(base.envs[0]) if isinstance(base, Lanes) else base
+
+
+def rewarder_of(core: Any) -> Rewarder | None:
+    """Returns the rewarder that was set on an environment, or None if it has its own."""
+    found: Rewarder | None = innermost(core).given_rewarder
+    return found
+
+
+def context_of(core: Any) -> Mapping[str, Any] | None:
+    """Returns the context that was set on an environment; None if none was, or if lanes may have different ones."""
+    base = innermost(core)
+    return None if isinstance(base, BatchEnv) else getattr(base, "given_context", None) or None
+
+
+def mark(core: Env | MultiEnv, name: str = "", arguments: Mapping[str, Any] | None = None, spec: Any = None) -> None:
+    """Records on an environment how it was made. Copies, pickles and batches of it keep the record."""
+    while isinstance(core, (OneOfMany, Sole)):  # conversions may remove these, so the record goes inside them
+        core = core.env
+    core.made_by = Origin(name, dict(arguments or {}), spec, rewarder_of(core), context_of(core))

@@ -49,7 +49,7 @@ def load(name: str, **arguments: Any) -> Env:
     rest, _, query = rest.partition("?")
     arguments = {**_arguments(name, query), **arguments}
     core = from_env(SCHEMES[scheme](rest, **arguments))
-    from .shared.origin import mark  # imports the wrappers, which `import envoi.adapters` leaves out
+    from .conversion import mark  # imports the wrappers, which `import envoi.adapters` leaves out
 
     mark(core, f"{scheme}:{rest}", arguments)
     return cast("Env", core)

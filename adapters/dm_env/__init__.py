@@ -43,8 +43,7 @@ import dm_env
 from envoi import Env, MultiEnv
 from envoi.seeding import check_seed
 
-from ..conversion import exported, imported, losses_for, losses_in
-from ..shared.agent_count import one_agent
+from ..conversion import exported, imported, losses_for, losses_in, one_agent
 from ..shared.arrival import Copy
 from ..shared.loss import Loss, UnseededWarning
 from .form import ToDmEnv

@@ -20,8 +20,7 @@ from envoi.steps.program import VALUES
 from envoi.tree import map_leaves
 
 from ..shared.array_specs import decoder, encoder
-from ..shared.arrival import incoming
-from ..shared.discounts import is_zero
+from ..shared.arrival import incoming, is_zero
 from ..shared.exported import OpenForm, SpecMethods
 from .specs import NAME, to_spec
 

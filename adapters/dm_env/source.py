@@ -20,9 +20,8 @@ from envoi.steps.record import OVER
 from envoi.tree import leaves
 
 from ..shared.array_specs import Choices, encoder
-from ..shared.arrival import Copy, arrival, incoming, owned
+from ..shared.arrival import Copy, arrival, incoming, is_default_discount, is_zero, owned
 from ..shared.contexts import TakesContext
-from ..shared.discounts import is_default_discount, is_zero
 from ..shared.imported import SeedsSource
 from ..shared.introspection import layers, physics
 from .form import FIRST, LAST, MID, ToDmEnv

@@ -22,8 +22,7 @@ from envoi.spec.base import shown
 from envoi.tree import children, map_leaves
 
 from ..gymnasium.specs import from_space
-from ..gymnasium_vector.infos import read
-from ..gymnasium_vector.specs import VectorSpaces
+from ..gymnasium_vector.specs import VectorSpaces, read_infos
 from ..shared.imported import ImportedBatch
 
 NAME = "envpool"
@@ -191,7 +190,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         order = np.argsort(lanes)
         seen, *middle, entries = [_joined(each, order) for each in zip(*parts, strict=True)]
         values = [np.array(one, bool) if one.dtype == bool else one for one in middle]
-        infos = read({key: value for key, value in entries.items() if key not in _INDICES}, count)
+        infos = read_infos({key: value for key, value in entries.items() if key not in _INDICES}, count)
         return lanes[order], (map_leaves(partial(_as_declared, count), self.observation_spec, seen), *values, infos)
 
     # Some lanes at a time.

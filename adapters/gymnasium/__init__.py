@@ -35,8 +35,7 @@ import gymnasium
 
 from envoi import Env, MultiEnv
 
-from ..conversion import exported, imported, losses_for, losses_in
-from ..shared.agent_count import one_agent
+from ..conversion import exported, imported, losses_for, losses_in, one_agent
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
 from .form import ToGymnasium

@@ -38,10 +38,10 @@ from envoi.structural_equality import structure
 from envoi.wrapping.delegate import Around
 from envoi.wrapping.one_agent import OneOfMany, Sole
 
+from ..conversion import Origin, context_of, mark, rewarder_of
 from ..loading import load
 from ..registry import FRAMEWORKS, from_env
 from ..shared.introspection import attributes
-from ..shared.origin import Origin, context_of, mark, rewarder_of
 
 MAKE = f"{__name__}:make_form"
 

@@ -16,10 +16,10 @@ from envoi.protocol.fast_steps import step_around
 from envoi.steps.flat import Finish
 from envoi.steps.program import Program
 
+from ..conversion import mark
 from ..registry import is_of
-from ..shared.discounts import is_default_discount
+from ..shared.arrival import is_default_discount
 from ..shared.exported import OpenForm
-from ..shared.origin import mark
 from .specs import NAME, decoder, encoder, like_source, to_space
 
 

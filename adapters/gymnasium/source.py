@@ -20,9 +20,8 @@ from envoi.spec import SpecTree
 from envoi.steps.flat import flat_step
 from envoi.steps.program import VALUES, Program, Stage
 
-from ..shared.arrival import arrival, incoming, owned
+from ..shared.arrival import arrival, incoming, is_number, owned
 from ..shared.contexts import TakesContext
-from ..shared.discounts import is_number
 from ..shared.imported import CoreHolder, ImportedMulti, takes_options
 from .specs import NAME, encoder, from_space
 

@@ -41,10 +41,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from envoi import AgentLanes, Env, LossyConversion, MultiEnv, SpecError, batch
 from envoi.protocol.batch_env import BatchEnv
 
-from ..conversion import imported, losses_for
+from ..conversion import acts_at_once, imported, losses_for
 from ..gymnasium import losses as lane_losses
 from ..registry import from_env, home, is_of
-from ..shared.agent_count import acts_at_once, agent_lanes
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
 from .form import ToGymnasiumVector, check_restarts, mode_named
@@ -119,7 +118,10 @@ def batch_of_agents(env: MultiEnv, target: str = NAME) -> AgentLanes:
     if acts_at_once(env) is False:
         names = ", ".join(map(str, env.possible_agents))
         raise LossyConversion("agents", "turns", names, target, "use a form of several agents")
-    return agent_lanes(env, target)
+    try:
+        return AgentLanes(env)
+    except SpecError as error:
+        raise LossyConversion("agents", "spaces", str(error), target, "use a form of several agents") from error
 
 
 def from_gymnasium_vector(env: VectorEnv[Any, Any, Any], *, copy: Copy = "auto") -> BatchEnv:

@@ -17,15 +17,14 @@ from envoi.lane_values import lane
 from envoi.protocol.batch_env import BatchEnv, as_mask, full_lanes_step
 from envoi.protocol.fast_steps import ended_step
 
+from ..conversion import core_layers
 from ..gymnasium.form import DescribedForm
 from ..gymnasium.specs import encoder, like_source
 from ..registry import is_of
-from ..shared.discounts import is_default_discount
+from ..shared.arrival import is_default_discount
 from ..shared.exported import AnyForm
-from ..shared.origin import core_layers
-from .infos import write, write_lanes
 from .lane_attributes import LaneAttributes, pictures
-from .specs import NAME, batched_decoder, batched_encoder, batched_space
+from .specs import NAME, batched_decoder, batched_encoder, batched_space, write_infos, write_lanes
 
 NEEDS = {AutoresetMode.NEXT_STEP: "step", AutoresetMode.SAME_STEP: "reset", AutoresetMode.DISABLED: "live"}
 """The element of `BatchEnv.restarts` that each auto-reset mode requires."""
@@ -111,7 +110,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
             over = self._over & ~mask
             self._over = over if over.any() else None
         self._last, self.begun = result, None
-        self._returned_infos = entries = write(result.info, self.num_envs)
+        self._returned_infos = entries = write_infos(result.info, self.num_envs)
         observation = result.observation
         return (observation if self._encode is None else self._encode(observation)), dict(entries)
 
@@ -132,7 +131,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
             if self._next_step:
                 self._over = over
             self.begun = None
-            entries = {} if infos.columns == {} else write(infos, self.num_envs)
+            entries = {} if infos.columns == {} else write_infos(infos, self.num_envs)
             if discount is not None and (not self._scalar_discount or np.count_nonzero(discount != ~terminated)):
                 self._add_discounts(entries, discount, terminated, None)
         self._returned_infos = entries
@@ -156,7 +155,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         last: Any = step.info
         final_info = write_lanes([(index, last[index]) for index in ended], n)
         self._add_discounts(final_info, step.discount, step.terminated, over)
-        entries = write(self.infos, n)
+        entries = write_infos(self.infos, n)
         self._add_discounts(entries, step.discount, step.terminated, ~over)
         entries.update(final_obs=final, _final_obs=over.copy(), final_info=final_info, _final_info=over)
         return reset.observation, entries

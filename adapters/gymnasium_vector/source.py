@@ -19,11 +19,9 @@ from envoi.spec import zeros
 from ..gymnasium import from_gymnasium
 from ..gymnasium.source import NATIVE_REWARD, bare, layers_and_spaces, replay_seeds
 from ..gymnasium.specs import from_space
-from ..shared.arrival import Copy, fresh, incoming
-from ..shared.discounts import is_number
+from ..shared.arrival import Copy, fresh, incoming, is_number
 from ..shared.imported import ImportedBatch, ImportedLanes
-from .infos import read
-from .specs import NAME, VectorSpaces, batched_encoder, batched_space, batched_spec, with_lanes
+from .specs import NAME, VectorSpaces, batched_encoder, batched_space, batched_spec, read_infos, with_lanes
 
 
 class FromGymnasiumVector(VectorSpaces, ImportedBatch):
@@ -202,8 +200,8 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         if not said:
             return Infos(columns={}, n=self.batch_size)
         if self._form is not None:
-            return read(said, self.batch_size, self._form.returned_infos(), self._form.infos)
-        return read(said, self.batch_size)
+            return read_infos(said, self.batch_size, self._form.returned_infos(), self._form.infos)
+        return read_infos(said, self.batch_size)
 
     def _end(self, observation: Any, infos: Infos, entries: Mapping[Any, Any], over: Mask) -> tuple[Any, Infos]:
         """Returns observation and infos with the final ones of lanes that ended; keeps those of their new episodes."""
@@ -216,7 +214,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         if isinstance(final_info, dict):
             form = self._form
             last = () if form is None else (form.returned_infos().get("final_info"), form.last.info)
-            final_infos: Any = read(final_info, n, *last)
+            final_infos: Any = read_infos(final_info, n, *last)
         else:
             final_infos = final_info
         finals = [self._incoming_one(entries["final_obs"][i], held=True) for i in index.tolist()]

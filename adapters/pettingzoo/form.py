@@ -15,11 +15,10 @@ from envoi.protocol.fast_steps import fast_multi_step
 from envoi.protocol.multi_env import COMMON, MASK
 from envoi.spec import SpecTree
 
-from ..conversion import losses_for, losses_in
+from ..conversion import acts_at_once, losses_for, losses_in
 from ..gymnasium.specs import decoder, encoder, like_source, to_space
-from ..shared.agent_count import acts_at_once, several_agents
-from ..shared.discounts import with_discounts
-from ..shared.exported import MultiForm
+from ..shared.arrival import with_discounts
+from ..shared.exported import MultiForm, several_agents
 from ..shared.loss import Loss
 
 NAME, AEC = "pettingzoo", "pettingzoo_aec"

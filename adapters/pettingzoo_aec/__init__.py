@@ -44,8 +44,8 @@ from ..pettingzoo.form import AEC as NAME
 from ..pettingzoo.form import ToPettingZooAEC, losses_of_agents, refused_rewards
 from ..pettingzoo.source import FromPettingZooAEC
 from ..registry import from_env
-from ..shared.agent_count import several_agents
 from ..shared.arrival import Copy
+from ..shared.exported import several_agents
 from ..shared.loss import Loss
 
 __all__ = ["FORM", "IMPORTER", "FromPettingZooAEC", "ToPettingZooAEC", "from_pettingzoo_aec", "from_space", "losses"]

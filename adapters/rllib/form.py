@@ -23,7 +23,7 @@ from envoi.seeding import check_seed
 from ..gymnasium.form import ToGymnasium
 from ..gymnasium.specs import decoder, like_source, to_space
 from ..gymnasium_vector.form import ToGymnasiumVector
-from ..shared.discounts import is_default_discount
+from ..shared.arrival import is_default_discount
 from ..shared.exported import AnyForm
 from .codec import Codec
 from .masks import Masks

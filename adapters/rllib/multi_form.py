@@ -37,7 +37,7 @@ from envoi.protocol.process import Info
 
 from ..gymnasium.form import CoreGenerator
 from ..gymnasium.specs import decoder, encoder, like_source, to_space
-from ..shared.discounts import with_discounts
+from ..shared.arrival import with_discounts
 from ..shared.exported import MultiForm
 from .codec import Codec
 from .form import RLlibForm

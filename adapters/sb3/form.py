@@ -18,13 +18,13 @@ from envoi.protocol.fast_steps import fast_step
 from envoi.protocol.multi_env import MASK
 from envoi.seeding import check_seed
 
+from ..conversion import core_layers
 from ..gymnasium.specs import encoder, like_source, to_space
 from ..gymnasium_vector.lane_attributes import LaneAttributes, pictures
 from ..gymnasium_vector.specs import batched_decoder, batched_encoder
-from ..shared.discounts import is_default_discount
+from ..shared.arrival import is_default_discount
 from ..shared.exported import AnyForm
 from ..shared.loss import warn_narrowed
-from ..shared.origin import core_layers
 from .specs import NAME, losses
 
 

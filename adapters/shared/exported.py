@@ -7,11 +7,10 @@ from copy import deepcopy
 from typing import Any, ClassVar, Self
 
 import envoi
-from envoi import ContextError, Contextual, MultiEnv, Process, SpecError, Validated
+from envoi import ContextError, Contextual, Env, MultiEnv, Process, SpecError, Validated, as_multi
 from envoi.batching.model_batch import ModelBatch
 from envoi.wrapping.delegate import Around
 
-from .agent_count import several_agents
 from .contexts import TakesContext
 from .imported import CoreHolder, MultiCoreHolder, Planned, SeedsSource, declared_names
 from .introspection import attribute, inner_layer
@@ -245,6 +244,11 @@ class OpenForm(AnyForm):
             around, native = inside(core)
             yield from (one for one in around if attribute(one, "source") is None)
             yield from native
+
+
+def several_agents(env: Env | MultiEnv, agent: str = "agent_0") -> MultiEnv:
+    """Returns an environment as one of several agents."""
+    return env if isinstance(env, MultiEnv) else as_multi(env, agent)
 
 
 class MultiForm(OpenForm, MultiCoreHolder):

@@ -45,8 +45,7 @@ from typing import Any
 
 from envoi import Env, MultiEnv
 
-from ..conversion import exported, imported, losses_for
-from ..shared.agent_count import one_agent
+from ..conversion import exported, imported, losses_for, one_agent
 from ..shared.arrival import Copy
 from ..shared.loss import Loss, UnseededWarning
 from .form import ToTFAgents, ToTFAgentsBatch

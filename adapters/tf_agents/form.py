@@ -13,7 +13,7 @@ from envoi.seeding import check_seed, lane_seeds
 from envoi.tree import children, is_branch, map_leaves, rebuild
 
 from ..shared.array_specs import decoder
-from ..shared.discounts import is_zero
+from ..shared.arrival import is_zero
 from ..shared.exported import OpenForm, SpecMethods
 from ..shared.loss import warn_narrowed
 from . import specs

@@ -20,8 +20,7 @@ from envoi.steps.record import OVER, RUNNING
 from envoi.structural_equality import structure
 from envoi.tree import is_branch, leaves, map_leaves
 
-from ..shared.arrival import Copy, incoming
-from ..shared.discounts import is_zero
+from ..shared.arrival import Copy, incoming, is_zero
 from ..shared.imported import ImportedBatch, ImportedEnv, ImportedLanes, SeedsSource
 from ..shared.introspection import layers
 from .form import NotStackable, StackedInfo, ToTFAgents, stacked

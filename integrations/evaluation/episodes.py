@@ -23,7 +23,7 @@ from typing import Any, cast
 
 import envoi
 from envoi.adapters import from_env, load
-from envoi.adapters.shared.agent_count import one_agent
+from envoi.adapters.conversion import one_agent
 from envoi.context import ContextRanges, Contexts, ContextSet, read_contexts
 from envoi.context.regions import REGIONS
 from envoi.protocol.process import Process

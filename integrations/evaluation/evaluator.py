@@ -12,7 +12,7 @@ import numpy as np
 
 import envoi
 from envoi.adapters import load, to_gymnasium, to_rllib
-from envoi.adapters.shared.agent_count import one_agent
+from envoi.adapters.conversion import one_agent
 
 from ..errors import one_line
 from ..first_lane import FirstLane

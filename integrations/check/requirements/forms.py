@@ -7,7 +7,7 @@ from typing import Any
 from envoi import AgentLanes, Env, LossyConversion, MissingBackend, MultiEnv, SpecError, spec_equal
 from envoi import batch as make_batch
 from envoi.adapters import FRAMEWORKS, Loss, convert, losses
-from envoi.adapters.shared.agent_count import several_agents
+from envoi.adapters.shared.exported import several_agents
 
 from ..drivers import framework_driver
 from ..drivers.core import BatchDriver, core_driver

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 import envoi
-from envoi.adapters.shared.agent_count import several_agents
+from envoi.adapters.shared.exported import several_agents
 from envoi.spec.base import frozen
 from envoi.tree import leaves
 from envoi.wrapping.wrapper import Wrapper
