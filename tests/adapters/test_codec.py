@@ -15,8 +15,9 @@ from scripted import Ends, Shaped
 import envoi
 from envoi import LossyConversion, SpecError, sample, validate
 from envoi.adapters import Loss, from_env, load, losses
-from envoi.adapters.rllib.codec import IMAGE_SIZES, VECTOR, WORD_BINS, Codec, is_image, words
+from envoi.adapters.rllib.codec import Codec
 from envoi.adapters.rllib.masks import Masks, has_masks
+from envoi.adapters.rllib.observations import IMAGE_SIZES, VECTOR, WORD_BINS, is_image, words
 from envoi.spec import Array, Discrete, MultiBinary, MultiDiscrete, Sequence, Text
 
 to_rllib = optional("envoi.adapters", "to_rllib")
