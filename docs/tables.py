@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from envoi.integrations.check.requirements import REQUIREMENTS_OF
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
 
-import pair_losses  # noqa: E402 (found there)
+import gallery  # noqa: E402 (found there)
+import pair_losses  # noqa: E402
 import performance  # noqa: E402
 
 ADAPTERS = DOCS.parent / "adapters"
@@ -126,6 +128,17 @@ def examples() -> str:
     return "\n".join(sections)
 
 
+def project() -> str:
+    """The version, the address of the repository, and how to install from there."""
+    found = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]
+    address = found["urls"]["Repository"]
+    return (
+        f"```\npip install 'envoi[gymnasium] @ git+{address}'\n```\n\n"
+        f"Version {found['version']} · [repository]({address}) · {found['license']} · "
+        "[extras and supported versions](installation.md)\n"
+    )
+
+
 SHORT = {"gymnasium_vector": "vector", "tf_agents": "TF-Agents", "pettingzoo": "PettingZoo", "pettingzoo_aec": "AEC"}
 SHORT |= {"rllib": "RLlib", "sb3": "SB3"}
 """The names of frameworks in the heads of wide tables."""
@@ -148,6 +161,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "checked": checked,
     "errors": errors,
     "examples": examples,
+    "gallery": gallery.page,
+    "project": project,
     "properties": properties,
     "pairs": pairs,
     **performance.TABLES,

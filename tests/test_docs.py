@@ -41,8 +41,15 @@ TRAINS = {"checkpoints.md", "coming_from/rllib.md", "rllib.md", "training.md"}
 NOT_RUN = object()
 """The output of code that is not run."""
 
-SHORTER = ('{"training_iteration": 20}', '{"training_iteration": 1}')
-"""A stop of a page, and the earlier one of its test."""
+SHORTER = {'{"training_iteration": 20}': '{"training_iteration": 1}', "model.learn(100_000)": "model.learn(2_048)"}
+"""Stops of pages, and the earlier ones of their tests."""
+
+
+def shortened(text):
+    """Returns a page whose trainings stop early."""
+    for stop, earlier in SHORTER.items():
+        text = text.replace(stop, earlier)
+    return text
 
 
 def blocks(text):
@@ -102,7 +109,9 @@ def test_the_code_of_a_page_runs_and_prints_what_it_shows(page, monkeypatch, tmp
     with warnings.catch_warnings(record=noisy):
         warnings.simplefilter("always" if noisy else "ignore", Warning if noisy else NarrowingWarning)
         with ray_for_pages() if page in TRAINS else contextlib.nullcontext():
-            run((DOCS / page).read_text().replace(*SHORTER), page, vars(module))
+            run(shortened(text := (DOCS / page).read_text()), page, vars(module))
+    pictures = re.findall(r"\]\((?:\.\./)?pictures/([\w.]+)\)", text)
+    assert [name for name in pictures if not list(tmp_path.rglob(name))] == []  # `docs/page_pictures.py` keeps them
 
 
 def test_code_fits_its_column_on_a_screen_of_1280_points():
@@ -201,9 +210,27 @@ def test_links_between_pages_lead_somewhere():
 
 
 def test_the_picture_has_all_frameworks():
-    picture = (DOCS / "picture.svg").read_text()
+    picture = (DOCS / "picture.html").read_text()
     assert re.findall(r'data-framework="(\w+)"', picture) == list(TARGETS)
     assert re.findall(r'data-environment="(\w+)"', picture) == ["core", *FRAMEWORKS]
+
+
+def test_pictures_are_shown_and_small():
+    pages = "".join((DOCS / page).read_text() for page in PAGES)
+    pictures = [*(DOCS / "pictures").iterdir(), DOCS / "learning_curve.png"]
+    assert [path.name for path in pictures if path.name not in pages] == []
+    assert sum(path.stat().st_size for path in pictures) < 600_000
+
+
+def test_environments_of_the_gallery_have_their_names():
+    for scheme, name in re.findall(r"<figcaption><code>(\w+):(.*?)</code>", (DOCS / "gallery.md").read_text()):
+        assert f"{scheme}:{name}" in envoi.adapters.names_of(scheme)
+
+
+def test_the_address_is_that_of_the_project():
+    address = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Repository"]
+    for text in [(ROOT / "README.md").read_text(), *((DOCS / page).read_text() for page in PAGES)]:
+        assert {*re.findall(r"https://github\.com/[\w-]+/envoi\b", text)} <= {address}
 
 
 NOT_SHOWN = {
