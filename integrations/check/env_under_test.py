@@ -15,8 +15,7 @@ from envoi.adapters import load
 from envoi.adapters.registry import home
 
 from ..errors import describe
-from .drivers import driver_for
-from .drivers.base import Driver
+from .drivers import Driver, driver_for
 from .observers import Rollout
 from .transitions import Collector, Transition
 

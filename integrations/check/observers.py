@@ -18,8 +18,7 @@ from envoi.spec import SpecTree
 from envoi.spec.base import shown
 from envoi.tree import is_branch, leaves, rebuild
 
-from .drivers.base import Driver
-from .drivers.core import CoreDriver
+from .drivers import CoreDriver, Driver
 from .transitions import Collector, Transition, values_differ
 
 ROLLOUT_SECONDS = 4.0

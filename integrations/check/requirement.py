@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from .drivers.base import Kind
+from .drivers import Kind
 
 if TYPE_CHECKING:
     from .env_under_test import EnvUnderTest

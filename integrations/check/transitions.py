@@ -15,7 +15,7 @@ from envoi import Discrete, sample
 from envoi.protocol.multi_env import MASK, Agent
 from envoi.spec import SpecTree
 
-from .drivers.base import Driver, Reply
+from .drivers import Driver, Reply
 
 
 @dataclass(frozen=True)

@@ -180,9 +180,9 @@ def test_refusal_and_narrowing_by_a_form_are_no_failures():
 
 
 def test_suite_not_installed_is_reported(monkeypatch):
-    from envoi.integrations.check.requirements import suites
+    from envoi.integrations.check.requirements import forms
 
-    monkeypatch.setattr(suites, "find_spec", lambda name: None if name == "stable_baselines3" else name)
+    monkeypatch.setattr(forms, "find_spec", lambda name: None if name == "stable_baselines3" else name)
     report = check_env("envoi:catch", frameworks=["gymnasium"])
     assert report.passed
     assert report.result("suite-sb3", "gymnasium").reason == "stable_baselines3 is not installed"

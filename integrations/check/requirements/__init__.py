@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..requirement import Requirement
-from .copies import COPIES, LANE_REQUIREMENTS
-from .episodes import EPISODES, INTERFACE
-from .forms import FORM_REQUIREMENTS
+from .forms import FORM_REQUIREMENTS, SUITES
+from .lifecycle import COPIES, EPISODES, INTERFACE, LANE_REQUIREMENTS
 from .randomness import RANDOMNESS
-from .suites import SUITES
 from .values import AGENTS, VALUES
 
 REQUIREMENTS_OF: Mapping[str, tuple[Requirement, ...]] = {

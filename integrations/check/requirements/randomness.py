@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drivers.base import Driver, NotAvailable
+from ..drivers import Driver, NotAvailable
 from ..env_under_test import EnvUnderTest
 from ..requirement import PASSED, Outcome, failed, failed_if, remark, requirement, skipped
 from ..transitions import traces_differ

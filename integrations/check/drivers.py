@@ -1,0 +1,616 @@
+"""The drivers: each plays an environment by its own API, and passes its values on neither cast nor copied."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+
+import numpy as np
+
+from envoi import Array, BatchEnv, Env, EnvoiError, LossyConversion, MultiEnv, SpecError
+from envoi.adapters import from_env
+from envoi.adapters.registry import home
+from envoi.lane_values import lane, stack
+from envoi.protocol.multi_env import MASK, Agent
+from envoi.spec import SpecTree, spec_equal
+
+if TYPE_CHECKING:
+    from envoi.adapters.dm_env import FromDmEnv
+
+SINGLE: Agent = None
+"""The agent of a single-agent environment."""
+
+Kind = Literal["single", "multi", "batch"]
+
+
+class BadReply(EnvoiError):
+    """An environment replied to a call in a shape that its API does not have."""
+
+
+class NotAvailable(EnvoiError):
+    """An API or environment lacks a feature, so there is nothing to check."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The reply of an environment to one call, a reset or a step: values by agent."""
+
+    observations: Mapping[Agent, Any]
+    infos: Mapping[Agent, Any]
+    agents: tuple[Agent, ...]
+    """The agents in play now; empty where the episode is over."""
+    acting: tuple[Agent, ...]
+    """The agents that act next."""
+    rewards: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
+    terminated: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
+    truncated: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
+    discounts: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
+    restarted: frozenset[Agent] = frozenset()
+    """Lanes of a batch that were reset in this step instead of acting."""
+
+    @property
+    def over(self) -> bool:
+        """True if the episode is over."""
+        return not self.agents
+
+    def ended(self, agent: Agent) -> bool:
+        """Returns True if this call terminated or truncated the agent."""
+        return bool(self.terminated.get(agent, False)) or bool(self.truncated.get(agent, False))
+
+
+class Driver(ABC):
+    """Plays one environment by its own API; specs are those that it declares, by agent."""
+
+    api: ClassVar[str]
+    kind: ClassVar[Kind] = "single"
+    returns_infos: ClassVar[bool] = True
+    """True if calls return infos; otherwise infos are a state of the environment that can be read."""
+    fresh_infos: ClassVar[bool] = True
+    """True if the API requires a new info dict with each call."""
+    takes_options: ClassVar[bool] = True
+    restarts_itself: ClassVar[bool] = False
+    """True if the API requires a step before a reset, or after the end, to start an episode."""
+    spaces: ClassVar[tuple[str, str]] = ("observation_space", "action_space")
+
+    possible_agents: tuple[Agent, ...] = (SINGLE,)
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self.observation_specs: Mapping[Agent, SpecTree] = {}
+        self.action_specs: Mapping[Agent, SpecTree] = {}
+        self.reward_specs: Mapping[Agent, SpecTree] = {}
+        self.discount_specs: Mapping[Agent, SpecTree] = {}  # empty where the API has no discounts
+        self._encoders: Mapping[Agent, Callable[[Any], Any] | None] = {}
+
+    def _declare(self, core: Env | MultiEnv) -> None:
+        """Takes the specs of a core environment; those of a batch are those of each lane."""
+        if isinstance(core, MultiEnv):
+            self.possible_agents = tuple(core.possible_agents)
+        elif core.batch_size is not None:
+            self.possible_agents = tuple(range(core.batch_size))
+        for name in ("observation", "action", "reward", "discount"):
+            spec = getattr(core, f"{name}_spec")
+            specs = spec if isinstance(core, MultiEnv) else dict.fromkeys(self.possible_agents, spec)
+            setattr(self, f"{name}_specs", specs)
+
+    def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
+        """Starts an episode."""
+        observation, info = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
+        return Reply({SINGLE: observation}, {SINGLE: info}, (SINGLE,), (SINGLE,))
+
+    @abstractmethod
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
+        """Steps once, with the very objects in `actions`, by agent, as `encode_action` made them."""
+
+    def step_starts_episode(self, action: Any) -> bool:
+        """Returns True if a step with `action` starts an episode, for an API that `restarts_itself`."""
+        raise NotAvailable
+
+    def encode_action(self, agent: Agent, action: Any) -> Any:
+        """Converts an action to the API's own type, in memory of its own."""
+        encode = self._encoders.get(agent)
+        return copy.deepcopy(action) if encode is None else encode(action)
+
+    def action_mask(self, agent: Agent, reply: Reply) -> Any:
+        """Returns an agent's action mask from its info or observation; None where there is none."""
+        for place in (reply.infos.get(agent), reply.observations.get(agent)):
+            if isinstance(place, Mapping) and MASK in place:
+                return place[MASK]
+        return None
+
+    def sample_actions(self) -> None:
+        """Makes the environment sample actions, which must not change the episode."""
+        raise NotAvailable
+
+    def inspect(self) -> None:
+        """Reads everything that can be read between steps, which must not change the episode."""
+        if not self._read_available(self.render):
+            raise NotAvailable
+
+    def _read_available(self, *readers: Callable[[], Any]) -> bool:
+        """Calls each reader, and returns True if one of them is implemented."""
+        available = False
+        for read in readers:
+            with suppress(NotAvailable, NotImplementedError):
+                read()
+                available = True
+        return available
+
+    def render(self) -> Any:
+        if self.render_mode in (None, "human"):
+            raise NotAvailable
+        return self.env.render()
+
+    @property
+    def render_mode(self) -> Any:
+        """The render mode that the environment was made with."""
+        return getattr(self.env, "render_mode", None)
+
+    @property
+    def metadata(self) -> Any:
+        return getattr(self.env, "metadata", None)
+
+    def read_spaces(self) -> dict[str, Any]:
+        """Returns each space or spec, by its name."""
+        return {name: getattr(self.env, name) for name in self.spaces}
+
+    def same_space(self, one: Any, other: Any) -> bool:
+        """Returns True if two readings of one space are the same, as the API requires."""
+        return one is other
+
+    @property
+    def unseeded_reason(self) -> str:
+        """The reason why no seed reaches the environment; empty where one does."""
+        return ""
+
+    def with_env(self, env: Any) -> Self:
+        """Returns the same driver, in the same episode, of a copy of the environment."""
+        other = copy.copy(self)
+        other.env = env
+        return other
+
+    def core_env(self) -> Env | MultiEnv:
+        """Returns the environment as a core one."""
+        return from_env(self.env)
+
+    def close(self) -> None:
+        self.env.close()
+
+    def label(self, name: str, agent: Agent) -> str:
+        """Returns the name of an agent's value for a message, such as `reward['anna']`."""
+        if agent is SINGLE and self.kind == "single":
+            return name
+        return f"{name} in lane {agent}" if self.kind == "batch" else f"{name}[{agent!r}]"
+
+    def layers(self) -> Iterator[Any]:
+        """Yields the environment and each environment that it wraps, from outside to inside."""
+        seen: set[int] = set()
+        layer = self.env
+        while layer is not None and id(layer) not in seen:
+            seen.add(id(layer))
+            yield layer
+            inside = getattr(layer, "__dict__", {})
+            inner = map(inside.get, ("env", "_env", "aec_env", "par_env", "_environment", "core"))
+            layer = next((one for one in inner if one is not None), None)
+
+
+def single_step(
+    observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any, discount: Any = None
+) -> Reply:
+    """Returns the reply to a step of an environment of one agent."""
+    left = () if is_set(terminated) or is_set(truncated) else (SINGLE,)
+    flags = {SINGLE: terminated}, {SINGLE: truncated}
+    discounts = {} if discount is None else {SINGLE: discount}
+    return Reply({SINGLE: observation}, {SINGLE: info}, left, left, {SINGLE: reward}, *flags, discounts)
+
+
+def unpack(reply: Any, count: int, call: str) -> tuple[Any, ...]:
+    """Returns the parts of a reply."""
+    if not isinstance(reply, tuple) or len(reply) != count:
+        names = {
+            ("reset", 2): "(observation, info)",
+            ("step", 5): "(observation, reward, terminated, truncated, info)",
+            ("step", 6): "(observation, reward, terminated, truncated, discount, info)",
+        }
+        returned = f"a tuple of {len(reply)}" if isinstance(reply, tuple) else f"a {type(reply).__name__}"
+        raise BadReply(f"{call}: expected {names[call, count]}, got {returned}")
+    return reply
+
+
+def is_set(flag: Any) -> bool:
+    """Returns the truth of a flag of any type; of an array, whether any element is true."""
+    try:
+        return bool(flag)
+    except ValueError:
+        return bool(np.any(flag))
+
+
+# envoi's own environments.
+
+
+class CoreDriver(Driver):
+    """Plays an `envoi.Env`."""
+
+    api = "envoi"
+    spaces = ("observation_spec", "action_spec")
+    env: Any
+
+    def __init__(self, env: Env | MultiEnv) -> None:
+        super().__init__(env)
+        self._declare(env)
+
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
+        observation, reward, terminated, truncated, discount, info = unpack(self.env.step(actions[SINGLE]), 6, "step")
+        return single_step(observation, reward, terminated, truncated, info, discount)
+
+    def sample_actions(self) -> None:
+        self.env.sample_action()
+
+    def inspect(self) -> None:
+        self._read_available(lambda: self.env.observation, lambda: self.env.state, self.render)
+
+
+class MultiDriver(CoreDriver):
+    """Plays an `envoi.MultiEnv`."""
+
+    kind = "multi"
+    env: MultiEnv
+    _infos: Mapping[Agent, Any]
+
+    def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
+        observations, infos = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
+        self._infos = infos
+        return Reply(observations, infos, tuple(self.env.agents), tuple(self.env.acting))
+
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
+        observations, rewards, terminated, truncated, discounts, infos = unpack(self.env.step(actions), 6, "step")
+        self._infos = infos
+        agents = tuple(self.env.agents)
+        acting = tuple(self.env.acting) if agents else ()
+        return Reply(observations, infos, agents, acting, rewards, terminated, truncated, discounts)
+
+    def sample_actions(self) -> None:
+        self.env.sample_actions(self._infos)
+
+    def inspect(self) -> None:
+        observations = [lambda agent=agent: self.env.observation(agent) for agent in self.env.agents]
+        self._read_available(*observations, lambda: self.env.state, self.render)
+
+
+class BatchDriver(CoreDriver):
+    """Plays a batch; lanes that have ended (`ended`, a mask) are restarted in the next step."""
+
+    kind = "batch"
+    env: BatchEnv
+
+    def __init__(self, env: BatchEnv) -> None:
+        super().__init__(env)
+        self.ended = np.zeros(env.batch_size, bool)
+        self.restarts_in_step = "step" in env.restarts
+
+    def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
+        observations, infos = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
+        self.ended = np.zeros(self.env.batch_size, bool)
+        by_lane = self.split(self.env.observation_spec, observations, "observation")
+        return Reply(by_lane, self._infos(infos), self.possible_agents, self.possible_agents)
+
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
+        restart, restarted = None, frozenset[Agent]()
+        if self.restarts_in_step:
+            restart, restarted = self.ended, frozenset(np.flatnonzero(self.ended).tolist())
+        elif self.ended.any():
+            self.env.reset(mask=self.ended)
+        reply = unpack(self.env.step(self._stacked(actions), restart=restart), 6, "step")
+        observations, rewards, terminated, truncated, discounts, infos = reply
+        n = self.env.batch_size
+        for name, flags in (("terminated", terminated), ("truncated", truncated)):
+            if np.shape(flags) != (n,):
+                raise BadReply(f"step: expected {name} of shape ({n},), got {np.shape(flags)}")
+        self.ended = np.asarray(terminated, bool) | np.asarray(truncated, bool)
+        return Reply(
+            self.split(self.env.observation_spec, observations, "observation"),
+            self._infos(infos),
+            self.possible_agents,
+            self.possible_agents,
+            self.split(self.env.reward_spec, rewards, "reward"),
+            dict(enumerate(terminated)),
+            dict(enumerate(truncated)),
+            self.split(self.env.discount_spec, discounts, "discount"),
+            restarted,
+        )
+
+    def split(self, spec: SpecTree, values: Any, name: str) -> dict[Agent, Any]:
+        """Splits the values of a batch by lane."""
+        try:
+            return {index: lane(spec, values, index) for index in range(self.env.batch_size)}
+        except (IndexError, KeyError, TypeError) as error:
+            raise BadReply(f"{name}: expected a leading axis of {self.env.batch_size} lanes ({error})") from error
+
+    def _infos(self, infos: Any) -> dict[Agent, Any]:
+        if len(infos) != len(self.possible_agents):
+            raise BadReply(f"info: expected one for each of {len(self.possible_agents)} lanes, got {len(infos)}")
+        return dict(enumerate(infos))
+
+    def _stacked(self, actions: Mapping[Agent, Any]) -> Any:
+        return stack(self.env.action_spec, [actions[index] for index in self.possible_agents])
+
+    def step_without_restart(self, actions: Mapping[Agent, Any]) -> None:
+        """Steps without restarting the lanes that have ended, which is an error of the caller."""
+        self.env.step(self._stacked(actions))
+
+    def inspect(self) -> None:
+        self._read_available(lambda: self.env.observation, lambda: self.env.state)
+
+
+def core_driver(env: Env | MultiEnv) -> CoreDriver:
+    """Returns a driver for a core environment: of one agent, of several, or a batch."""
+    if isinstance(env, MultiEnv):
+        return MultiDriver(env)
+    return CoreDriver(env) if env.batch_size is None else BatchDriver(cast("BatchEnv", env))
+
+
+# Environments of gymnasium, PettingZoo and dm_env.
+
+
+REWARD = Array((), "float64", name="reward")
+"""The reward spec of an API that declares none."""
+
+
+class GymnasiumDriver(Driver):
+    """Plays a `gymnasium.Env`."""
+
+    api = "gymnasium"
+
+    def __init__(self, env: Any) -> None:
+        from envoi.adapters.gymnasium.source import bare
+        from envoi.adapters.gymnasium.specs import encoder, from_space
+
+        super().__init__(env)
+        self.observation_specs = {SINGLE: from_space(env.observation_space, "observation_space")}
+        self.action_specs = {SINGLE: from_space(env.action_space, "action_space")}
+        rewards = getattr(bare(env), "reward_space", None)
+        self.reward_specs = {SINGLE: REWARD if rewards is None else from_space(rewards, "reward_space")}
+        self._encoders = {SINGLE: encoder(self.action_specs[SINGLE], fresh=True)}
+
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
+        observation, reward, terminated, truncated, info = unpack(self.env.step(actions[SINGLE]), 5, "step")
+        return single_step(observation, reward, terminated, truncated, info)
+
+    def sample_actions(self) -> None:
+        self.env.action_space.sample()
+
+
+class _PettingZooDriver(Driver):
+    kind = "multi"
+
+    def __init__(self, env: Any) -> None:
+        from envoi.adapters.gymnasium.specs import encoder, from_space
+
+        super().__init__(env)
+        self.possible_agents = tuple(env.possible_agents)
+        agents = self.possible_agents
+        self.observation_specs = {a: from_space(env.observation_space(a), f"observation_space({a!r})") for a in agents}
+        self.action_specs = {a: from_space(env.action_space(a), f"action_space({a!r})") for a in agents}
+        self.reward_specs = dict.fromkeys(self.possible_agents, REWARD)
+        self._encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_specs.items()}
+
+    def sample_actions(self) -> None:
+        for agent in self.possible_agents:
+            self.env.action_space(agent).sample()
+
+    def read_spaces(self) -> dict[str, Any]:
+        return {
+            f"{name}({agent!r})": getattr(self.env, name)(agent)
+            for name in self.spaces
+            for agent in self.possible_agents
+        }
+
+
+class ParallelDriver(_PettingZooDriver):
+    """Plays a `pettingzoo.ParallelEnv`."""
+
+    api = "pettingzoo"
+    fresh_infos = False  # PettingZoo's own conversions return the infos that they keep
+
+    def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
+        observations, infos = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
+        return Reply(_mapping(observations, "observations"), _mapping(infos, "infos"), *self._in_play(infos))
+
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
+        observations, rewards, terminated, truncated, infos = unpack(self.env.step(actions), 5, "step")
+        return Reply(
+            _mapping(observations, "observations"),
+            _mapping(infos, "infos"),
+            *self._in_play(infos),
+            _mapping(rewards, "rewards"),
+            _mapping(terminated, "terminations"),
+            _mapping(truncated, "truncations"),
+        )
+
+    def _in_play(self, infos: Mapping[Agent, Any]) -> tuple[tuple[Agent, ...], tuple[Agent, ...]]:
+        """Returns the agents in play and those that act: all, or those that infos name in a turn-based game."""
+        agents = tuple(self.env.agents)
+        for agent in agents:
+            info = infos.get(agent)
+            if isinstance(info, Mapping) and ("active_agent" in info or "active_agents" in info):
+                named = info["active_agents"] if "active_agents" in info else (info["active_agent"],)
+                return agents, tuple(one for one in agents if one in named)
+        return agents, agents
+
+    def inspect(self) -> None:
+        if not self._read_available(self.env.state, self.render):
+            raise NotAvailable
+
+
+class AECDriver(_PettingZooDriver):
+    """Plays a `pettingzoo.AECEnv`, where agents act in turn. It makes the empty last step of ended agents itself."""
+
+    api = "pettingzoo_aec"
+    returns_infos = False  # they are an attribute
+
+    def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
+        env = self.env
+        env.reset(seed=seed, options=options)
+        acting = self._acting()
+        observations = {agent: env.observe(agent) for agent in acting}
+        return Reply(observations, copy.deepcopy(dict(env.infos)), self._in_play(), acting)
+
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
+        env = self.env
+        before = self._in_play()
+        env.step(next(iter(actions.values())))
+        stepped = [agent for agent in env.possible_agents if agent in before or agent in env.agents]
+        rewards = {agent: env.rewards[agent] for agent in stepped if agent in env.rewards}
+        terminated = {agent: env.terminations[agent] for agent in stepped if agent in env.terminations}
+        truncated = {agent: env.truncations[agent] for agent in stepped if agent in env.truncations}
+        ended = [agent for agent in stepped if terminated.get(agent, False) or truncated.get(agent, False)]
+        observations = {agent: env.observe(agent) for agent in ended if agent in env.agents}
+        infos = copy.deepcopy(dict(env.infos))
+        self._remove_ended()
+        acting = self._acting()
+        observations |= {agent: env.observe(agent) for agent in acting}
+        infos = {**copy.deepcopy(dict(env.infos)), **infos}
+        return Reply(observations, infos, self._in_play(), acting, rewards, terminated, truncated)
+
+    def _remove_ended(self) -> None:
+        """Makes the empty last step of each agent that has ended."""
+        env = self.env
+        for _ in range(2 * len(env.possible_agents) + 2):
+            if not env.agents:
+                return
+            agent = env.agent_selection
+            if not (env.terminations[agent] or env.truncations[agent]):
+                return
+            env.step(None)
+        raise BadReply("step(None): agents that have ended are not removed, and the episode does not continue")
+
+    def _in_play(self) -> tuple[Agent, ...]:
+        env = self.env
+        return tuple(a for a in env.agents if not (env.terminations[a] or env.truncations[a]))
+
+    def _acting(self) -> tuple[Agent, ...]:
+        return (self.env.agent_selection,) if self._in_play() else ()
+
+    def inspect(self) -> None:
+        env = self.env
+        observations = [lambda agent=agent: env.observe(agent) for agent in self._in_play()]
+        self._read_available(*observations, env.last, env.state, self.render)
+
+
+def _mapping(value: Any, name: str) -> Mapping[Agent, Any]:
+    if not isinstance(value, Mapping):
+        raise BadReply(f"{name}: expected a dict from agents, got {type(value).__name__}")
+    return value
+
+
+class DmEnvDriver(Driver):
+    """Plays a `dm_env.Environment`, seeded as its importer would."""
+
+    api = "dm_env"
+    returns_infos = False
+    takes_options = False
+    restarts_itself = True
+    spaces = ("observation_spec", "action_spec")
+
+    def __init__(self, env: Any, importer: FromDmEnv | None = None) -> None:
+        from envoi.adapters.dm_env import FromDmEnv
+        from envoi.adapters.shared.array_specs import encoder
+
+        super().__init__(env)
+        self._importer = FromDmEnv(env) if importer is None else importer
+        self._declare(self._importer)
+        self._encoders = {SINGLE: encoder(self.action_specs[SINGLE], fresh=True)}
+
+    def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
+        if seed is not None:
+            self._importer.seed_source(seed)
+            self.env = self._importer.source  # a factory makes another environment for each seed
+        step_type, reward, discount, observation = _unpack_time_step(self.env.reset(), "reset")
+        if not step_type.first():
+            raise BadReply(f"reset: expected a step of the type FIRST, got {step_type!r}")
+        if reward is not None or discount is not None:
+            raise BadReply(f"reset: expected None as reward and discount of a FIRST step, got {reward!r}, {discount!r}")
+        return Reply({SINGLE: observation}, {}, (SINGLE,), (SINGLE,))
+
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
+        step_type, reward, discount, observation = _unpack_time_step(self.env.step(actions[SINGLE]), "step")
+        if step_type.first():
+            raise BadReply("step: a FIRST step in the middle of an episode")
+        last = step_type.last()
+        terminated = last and discount is not None and not np.any(np.asarray(discount))
+        left = () if last else (SINGLE,)
+        flags = {SINGLE: terminated}, {SINGLE: last and not terminated}
+        return Reply({SINGLE: observation}, {}, left, left, {SINGLE: reward}, *flags, {SINGLE: discount})
+
+    def step_starts_episode(self, action: Any) -> bool:
+        return _unpack_time_step(self.env.step(action), "step")[0].first()
+
+    def inspect(self) -> None:
+        self._read_available(self.env.observation_spec, self.env.action_spec, self.env.reward_spec)
+
+    def render(self) -> Any:
+        if not callable(getattr(self.env, "render", None)):
+            raise NotAvailable
+        return super().render()
+
+    def read_spaces(self) -> dict[str, Any]:
+        return {name: getattr(self.env, name)() for name in self.spaces}
+
+    def same_space(self, one: Any, other: Any) -> bool:
+        from envoi.adapters.dm_env import from_spec
+
+        return one is other or spec_equal(from_spec(one, "spec"), from_spec(other, "spec"))
+
+    @property
+    def unseeded_reason(self) -> str:
+        if not self._importer.unseeded:
+            return ""
+        return "no way to seed it is known; give it a method seed(integer), or use from_dm_env(env, seed=function)"
+
+    def core_env(self) -> Env:
+        return self._importer
+
+    def with_env(self, env: Any) -> Self:
+        other = super().with_env(env)
+        with suppress(LossyConversion, SpecError):
+            other._importer = type(self._importer)(env)
+        return other
+
+
+def _unpack_time_step(reply: Any, call: str) -> tuple[Any, Any, Any, Any]:
+    if not (isinstance(reply, tuple) and len(reply) == 4 and hasattr(reply[0], "first")):
+        raise BadReply(f"{call}: expected a dm_env.TimeStep, got {type(reply).__name__}")
+    return reply[0], reply[1], reply[2], reply[3]
+
+
+_DRIVERS: dict[str, type[Driver]] = {
+    "gymnasium": GymnasiumDriver,
+    "dm_env": DmEnvDriver,
+    "pettingzoo": ParallelDriver,
+    "pettingzoo_aec": AECDriver,
+}
+
+
+def framework_driver(env: Any, **options: Any) -> Driver | None:
+    """Returns a driver that plays an environment of a framework by its own API; None where there is none."""
+    row = home(env)
+    if row is None:
+        return None
+    if row.name == "rllib" and isinstance(env, row.adapter.RLlibEnv):  # the form of one agent, also of gymnasium
+        return GymnasiumDriver(env)
+    driver = _DRIVERS.get(row.name)
+    return None if driver is None else driver(env, **(options if driver is DmEnvDriver else {}))
+
+
+def driver_for(env: Any) -> Driver:
+    """Returns a driver for any environment: by its own API, or by envoi's where its own API has no driver."""
+    if not isinstance(env, (Env, MultiEnv)):
+        return framework_driver(env) or core_driver(from_env(env))
+    source = getattr(env, "source", None)
+    if source is not None and env.is_unchanged:
+        return framework_driver(source, importer=env) or core_driver(env)
+    return core_driver(env)
