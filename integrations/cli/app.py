@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
+from functools import wraps
 from importlib.metadata import version
 from typing import Annotated, Any, cast
 
@@ -12,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 import envoi
 from envoi.errors import nearest
 
-from .option_types import flag
+from .option_types import Debug, flag
 
 
 class _EndOfFile(Exception):
@@ -99,15 +101,23 @@ def _usage_message(error: Any) -> str:
 
 
 def command(name: str) -> Any:
-    """Returns a decorator that adds a function to the application as a command.
+    """Returns a decorator that adds a function to the application as a command with the option `--debug`.
 
     Each paragraph of its docstring is put on one line, so that its help fills a terminal of any width.
     """
 
     def add(function: Any) -> Any:
+        @wraps(function)
+        def run(*, debug: bool, **arguments: Any) -> None:
+            del debug  # read by `main`
+            function(**arguments)
+
+        signature = inspect.signature(function, eval_str=True)
+        debug = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
+        cast("Any", run).__signature__ = signature.replace(parameters=[*signature.parameters.values(), debug])
         paragraphs = (function.__doc__ or "").split("\n\n")
         first, *_ = lines = [" ".join(paragraph.split()) for paragraph in paragraphs]
-        return app.command(name, cls=_Command, help="\n\n".join(lines), short_help=first)(function)
+        return app.command(name, cls=_Command, help="\n\n".join(lines), short_help=first)(run)
 
     return add
 

@@ -70,6 +70,15 @@ def working(*, plain: bool = False) -> Iterator[Callable[[str], None]]:
         live.stop()
 
 
+def episode_counter(many: int, console: Console) -> Callable[[Any], Any]:
+    """Returns a function that shows on a terminal, at each call, that one more of many episodes has been played."""
+    from rich.progress import track
+
+    ticks = iter(track(range(many), "episodes", console=console, transient=True, disable=not console.is_terminal))
+    next(ticks, None)
+    return lambda _: next(ticks, None)
+
+
 @contextmanager
 def terminal_console() -> Iterator[Console]:
     """Provides a console on a copy of stdout's file descriptor, as the descriptor itself may be redirected."""

@@ -15,7 +15,7 @@ from rich.console import Console
 
 import envoi
 from envoi.adapters import SCHEMES, load, names_of
-from envoi.integrations.cli.commands import play, render
+from envoi.integrations.cli.commands import render
 from envoi.integrations.cli.commands.info import describe_specs
 from envoi.integrations.cli.console import spinning
 from envoi.models import Catch
@@ -141,7 +141,7 @@ def test_picture_in_characters():
 
 
 def test_play_without_a_display_shows_random_actions(cli, monkeypatch):
-    monkeypatch.setattr(play, "has_display", lambda: False)
+    monkeypatch.setattr(render, "has_display", lambda: False)
     code, out, err = cli("play", "envoi:catch")
     assert (code, err) == (0, "random actions, because there is no display\n")
     assert "episode 1: return" in out
@@ -174,7 +174,7 @@ def test_play_of_an_env_without_pictures_is_in_words(cli, name, words):
 def test_who_can_be_played_by_the_keyboard(monkeypatch, name, why):
     monkeypatch.setenv("DISPLAY", ":0")
     env = load(name)
-    reason = play.why_not(env)
+    reason = render.why_not(env)
     assert reason is None if why is None else why in reason
     env.close()
 
@@ -193,13 +193,13 @@ class WithKeys(Catch):
     ],
 )
 def test_keys_are_described(make, described):
-    assert play.describe_keys(play.keys_of(make())) == described
+    assert render.describe_keys(render.keys_of(make())) == described
 
 
 WINDOW = """
 import pygame, sys, threading, time
 from envoi.integrations.cli import main
-from envoi.integrations.cli.commands.play import play_by_keys
+from envoi.integrations.cli.commands.render import play_by_keys
 from envoi.models import Catch
 actions, starts = [], []
 class Seen(Catch):

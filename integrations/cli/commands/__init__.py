@@ -1,6 +1,6 @@
-"""The commands of `envoi`, a module each. Each command itself imports the modules that are slow to import."""
+"""The commands of `envoi`, by what they are about. Each command itself imports the modules that are slow to import."""
 
 from ..app import app, run
-from . import bench, check, envs, evaluate, info, play, render, report, runs, train
+from . import bench, check, info, render, results, train
 
-__all__ = ["app", "bench", "check", "envs", "evaluate", "info", "play", "render", "report", "run", "runs", "train"]
+__all__ = ["app", "bench", "check", "info", "render", "results", "run", "train"]

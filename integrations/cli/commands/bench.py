@@ -19,7 +19,7 @@ from envoi import EnvoiError, MultiEnv, SpecError
 
 from ..app import command
 from ..console import output_console, print_json, working
-from ..option_types import Debug, EnvName, Json, whole
+from ..option_types import EnvName, Json, whole
 
 ROUND = 0.15
 """Seconds of CPU time that a form has in each round, about."""
@@ -44,14 +44,12 @@ def _bench(
     rounds: Annotated[int, whole("Interleaved rounds.")] = 9,
     lanes: Annotated[int, whole("Lanes in forms of many lanes.")] = 16,
     json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Measure an env: the time that each form adds to a step.
 
     All forms play the same actions from the same seed. Times are nanoseconds of CPU time a step of one lane, resets
     included; rounds are interleaved, and the table shows medians and quartiles.
     """
-    del debug
     from envoi.adapters import load
 
     from ...errors import one_line

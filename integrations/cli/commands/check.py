@@ -14,7 +14,7 @@ import envoi
 
 from ..app import command
 from ..console import output_console, working
-from ..option_types import Debug, EnvName, framework_names, whole
+from ..option_types import EnvName, framework_names, whole
 
 _STYLES = {"✓": "green", "✗": "bold red", "!": "yellow", "failed": "bold red", "remark": "yellow", "narrowed": "yellow"}
 """The styles of marks, and of the words that lines begin with."""
@@ -40,13 +40,11 @@ def _check(
     json: Annotated[Path | None, _file(help="Write the report as JSON too.")] = None,
     html: Annotated[Path | None, _file(help="Write the report as a page too.")] = None,
     junit: Annotated[Path | None, _file(help="Write the report as JUnit XML too.")] = None,
-    debug: Debug = False,
 ) -> None:
     """Check an env: its values, seeds and episodes, its form in each framework, and the frameworks' own suites.
 
     The exit code is 1 if a check failed. In a test of your own, call `check_env` of `envoi.integrations.check`.
     """
-    del debug
     from ...check import check_env
     from ...errors import one_line
 

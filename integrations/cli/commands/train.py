@@ -27,7 +27,7 @@ from ...rllib.run_folder import FolderTaken
 from ...rllib.settings import DEFAULT_STOP_STEPS, SCHEDULERS, TRACKERS, parse_assignments, read_config_file
 from ..app import command
 from ..console import PLAIN_SECONDS, terminal_console
-from ..option_types import ENV_EXAMPLES, Debug, env_argument, flag, one_of, real, text, whole
+from ..option_types import ENV_EXAMPLES, env_argument, flag, one_of, real, text, whole
 
 SPEC_CHECKS: Mapping[str, Any] = {"full": True, "sample": "sample", "off": False}
 """The values of `--check-specs`, and those of `Settings.check_specs`."""
@@ -161,7 +161,6 @@ def _train(
             **_REPORT,
         ),
     ] = None,
-    debug: Debug = False,
 ) -> None:
     """Train a policy with RLlib, as a Ray Tune job.
 
@@ -176,7 +175,6 @@ def _train(
     ran out before the first iteration ended, or no policy was updated), 2 for bad input, an env that fails or a damaged
     file, and 130 after Ctrl-C.
     """
-    del debug  # read by `main` in `entry_point`
     if resume and out is None:
         raise envoi.EnvoiError("--resume needs the folder of the run to continue: --out FOLDER")
     names = {field.name for field in fields(Settings)}

@@ -1,4 +1,4 @@
-"""The command `envoi evaluate`: runs a trained policy with live progress, and prints its result."""
+"""The commands `envoi runs`, `evaluate` and `report`: the runs in a folder, and how well their policies do."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
 import envoi
 
+from ...rllib.run_folder import ListedRun, list_runs
 from ..app import command
-from ..console import print_json, terminal_console
-from ..option_types import Debug, Json, env_names, flag, one_of, text, whole
+from ..console import episode_counter, output_console, print_json, terminal_console
+from ..option_types import Json, env_names, flag, one_of, text, whole
 
 if TYPE_CHECKING:
     from ...evaluation import Evaluation
@@ -65,7 +68,6 @@ def _evaluate(
     form: Annotated[str, one_of(FORMS, "The form of the env to run; both also checks that they agree.")] = "core",
     max_steps: Annotated[int, whole("An episode longer than this is an error.")] = 100_000,
     json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Run a trained policy: print its return with a 95 % interval, and write evaluation.json.
 
@@ -74,7 +76,6 @@ def _evaluate(
     With --contexts, each of them has the same number of episodes, whose rows are written as evaluation.csv and
     evaluation.parquet, for envoi report.
     """
-    del debug
     from ...rllib import RunFolder
 
     run = RunFolder(folder)
@@ -99,8 +100,6 @@ def _evaluate(
 
 
 def _evaluate_contexts(run: RunFolder, given: str, out: Path, yes: bool, json: bool, asked: dict[str, Any]) -> None:
-    from rich.progress import track
-
     from envoi.context import ContextRanges, read_contexts
 
     from ...rllib.job_process import redirected
@@ -113,13 +112,11 @@ def _evaluate_contexts(run: RunFolder, given: str, out: Path, yes: bool, json: b
         from ...evaluation import evaluate
 
         many = asked["episodes"] * max(cells, 100 if isinstance(contexts, ContextRanges) and contexts.ranges else 0)
-        ticks = iter(track(range(many), "episodes", console=console, transient=True, disable=not console.is_terminal))
-        next(ticks, None)
         # A text is read again where the env's features are known, so that integers stay integers.
         wanted = given if isinstance(contexts, ContextRanges) else contexts
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            rows = evaluate(run.path, **asked, contexts=wanted, out=out, observe=lambda _: next(ticks, None))
+            rows = evaluate(run.path, **asked, contexts=wanted, out=out, observe=episode_counter(many, console))
         notes = [str(one.message) for one in caught if "training set" in str(one.message)]
         if json:
             console.print_json(data=rows, default=str)
@@ -142,20 +139,17 @@ def _evaluate_contexts(run: RunFolder, given: str, out: Path, yes: bool, json: b
 def _evaluate_run(
     run: RunFolder, env: str | None, episodes: int, seed: int, explore: bool, form: str, max_steps: int, json: bool
 ) -> None:
-    from rich.progress import track
-
     from ...rllib.job_process import redirected
 
     with terminal_console() as console:
         with redirected(run.log):
             from ...evaluation import evaluate_run, evaluation_file
         forms: Any = ("gymnasium", "core") if form == "both" else (form,)
-        shown = range(episodes * len(forms))
-        ticks = iter(track(shown, "episodes", console=console, transient=True, disable=not console.is_terminal))
-        next(ticks, None)
         asked: Any = {"env": env, "episodes": episodes, "seed": seed, "explore": explore, "max_steps": max_steps}
         with redirected(run.log):
-            evaluation = evaluate_run(run.path, **asked, forms=forms, observe=lambda _: next(ticks, None))
+            evaluation = evaluate_run(
+                run.path, **asked, forms=forms, observe=episode_counter(episodes * len(forms), console)
+            )
         if json:
             print_json(json_module.loads(evaluation_file(run, env).read_text(encoding="utf-8")))
             return
@@ -186,3 +180,102 @@ def _print_evaluation(evaluation: Evaluation, console: Console, how: str) -> Non
     if evaluation.forms_agree:
         same = "[bold green]same episodes[/bold green]: returns, lengths and observations"
         console.print(f"the gymnasium and the core form gave the {same}")
+
+
+_STYLES = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red"}
+
+
+@command("runs")
+def _runs(
+    folder: Annotated[Path, typer.Argument(help="The folder that holds the runs.", metavar="FOLDER")] = Path("runs"),
+    json: Json = False,
+) -> None:
+    """List the runs in a folder: state, best return, env steps, and time since they last wrote.
+
+    A run is running, done, interrupted (by Ctrl-C or a kill, so --resume continues it) or failed.
+    """
+    runs = list_runs(folder)
+    if json:
+        print_json([vars(run) | {"path": str(run.path), "age_seconds": round(run.age_seconds, 1)} for run in runs])
+        return
+    console = output_console()
+    console.print(_table(runs, console.width))
+    for run in runs:
+        if run.message:
+            console.print(Text(f"{run.path!s}: {run.message}", style="dim"), soft_wrap=True)
+
+
+def _table(runs: list[ListedRun], width: int) -> Table:
+    """Returns the table; in a narrow terminal without the columns that matter least."""
+    narrow = width < 96
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("run", overflow="fold")
+    table.add_column("state", no_wrap=True)
+    for name in ("best return", "steps", "age"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if not narrow:
+        table.add_column("trials", justify="right")
+        table.add_column("algo")
+        table.add_column("env", overflow="fold")
+    for run in runs:
+        best = "-" if run.best_return is None else f"{run.best_return:.4g}"
+        cells = [Text(str(run.path)), Text(run.state, style=_STYLES[run.state]), best]
+        cells += [_scaled(run.env_steps, _COUNTS, ".3g"), _scaled(run.age_seconds, _AGES, ".0f")]
+        table.add_row(*cells, *([] if narrow else [str(run.trials), run.algo, Text(run.env)]))
+    return table
+
+
+_COUNTS = {"G": 1_000_000_000, "M": 1_000_000, "k": 1_000, "": 1}
+_AGES = {" d": 86_400, " h": 3_600, " min": 60, " s": 1}
+
+
+def _scaled(number: float, units: dict[str, int], form: str) -> str:
+    """Returns a number in the largest of some units that it has one of."""
+    unit = next((unit for unit, size in units.items() if number >= size), [*units][-1])
+    return f"{number / units[unit]:{form}}{unit}"
+
+
+@command("report")
+def _report(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            help="evaluation.csv, evaluation.parquet, or a folder that has one, such as a run's.",
+            metavar="PATH...",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, text("The folder of the page and the tables.", metavar="DIR")] = Path("report"),
+    seed: Annotated[int, whole("Seed of the resamples.")] = 0,
+    resamples: Annotated[int, whole("Resamples of an interval.")] = 2000,
+    bounds: Annotated[
+        str | None,
+        text("The returns that count as 0 and as 1, for the optimality gap.", metavar="LOW,HIGH", show_default="none"),
+    ] = None,
+) -> None:
+    """Report what evaluations of several seeds and variants show, as a page and as tables.
+
+    They are those of envoi evaluate --contexts. The figures are those of rliable: interquartile means with intervals
+    from stratified resamples, gaps, profiles and probabilities of improvement, by region.
+    """
+    from ...evaluation import report
+
+    ends: tuple[float, float] | None = None
+    if bounds is not None:
+        try:
+            low, high = map(float, bounds.split(","))
+        except ValueError:
+            raise envoi.EnvoiError(f"--bounds: expected LOW,HIGH, got {bounds!r}") from None
+        ends = low, high
+    tables = report(paths, out, seed=seed, resamples=resamples, bounds=ends)
+    console = output_console()
+    shown = Table("variant", "region", "IQM", "95 %", "gap", "95 %", box=None)
+    for row in tables["regions"]:
+        figures = (row[name] for name in ("iqm", "iqm_low", "iqm_high", "gap", "gap_low", "gap_high"))
+        iqm, *ends_of_iqm, gap, gap_low, gap_high = ("n/a" if one is None else f"{one:.4g}" for one in figures)
+        shown.add_row(row["variant"], row["region"], iqm, " to ".join(ends_of_iqm), gap, f"{gap_low} to {gap_high}")
+    console.print(shown)
+    page = out / "report.html"
+    if "fewer than five seeds" in page.read_text(encoding="utf-8"):
+        console.print("[yellow]note:[/yellow] fewer than five seeds: the intervals say little, and nothing is claimed")
+    console.print(f"written to {escape(str(page))}")
