@@ -23,6 +23,9 @@ What is lost:
 | leaves that only another framework knows | type | refused |
 | several agents | number | refused |
 
+Importing this module registers envoi's models with gymnasium; an id that names the module imports it, in a script too:
+`gymnasium.make("envoi.adapters.gymnasium:envoi/CartPole-v0")`.
+
 A batch becomes a vector env (`envoi.adapters.gymnasium_vector`). An import refuses stacked sequences of elements that
 are not arrays; a space of a class that only its author knows becomes a `Foreign` spec.
 """
@@ -40,6 +43,7 @@ from ..shared.arrival import Copy
 from ..shared.loss import Loss
 from .form import ToGymnasium
 from .names import load, names
+from .registered import register_models
 from .source import FromGymnasium, bare
 from .specs import NAME, from_space, to_space
 
@@ -48,6 +52,8 @@ __all__ += ["names", "recognises", "to_gymnasium", "to_space"]
 
 FORM, IMPORTER = ToGymnasium, FromGymnasium
 """The form and the importer of an environment of one agent and one lane."""
+
+register_models()
 
 
 def recognises(env: object) -> bool:

@@ -64,7 +64,7 @@ def names(scheme: str) -> list[str]:
     for spec in gymnasium.registry.values():
         name = f"{spec.namespace}/{spec.name}"
         older = name not in latest or (latest[name].version or 0) < (spec.version or 0)
-        if older and spec.name not in _PLACEHOLDERS:
+        if older and spec.name not in _PLACEHOLDERS and spec.namespace != "envoi":  # which has a scheme
             latest[name] = spec
     return sorted(map(_full_id, latest.values()), key=lambda one: (":" in one, "/" in one, one))
 

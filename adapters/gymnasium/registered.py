@@ -1,0 +1,57 @@
+"""envoi's models of one agent in gymnasium's registry, as `envoi/CartPole-v0` and so on.
+
+Importing `envoi.adapters.gymnasium` registers them. A script that takes an id imports it by the id, before the colon:
+`gymnasium.make("envoi.adapters.gymnasium:envoi/CartPole-v0")`. There is no entry point, because gymnasium has read none
+since 1.0.
+
+The time limit is in the `EnvSpec`, so that `gymnasium.make(…, max_episode_steps=…)` replaces it. Further arguments are
+those of the model, and for `gymnasium.make_vec` also `autoreset_mode`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
+from envoi import SpecError, TimeLimit
+
+from ..loading import load
+from ..registry import FRAMEWORKS
+from .form import ToGymnasium
+
+LIMITS = {"Catch": None, "CartPole": 500, "Pendulum": 200, "GridWorld": 100}
+"""The models, each with the time limit in steps of its `EnvSpec`."""
+
+
+def make_model(
+    model: str,
+    num_envs: int | None = None,
+    *,
+    max_episode_steps: int | None = None,
+    render_mode: str | None = None,
+    autoreset_mode: Any = None,
+    **arguments: Any,
+) -> Any:
+    """Makes a model in gymnasium's form, or for `gymnasium.make_vec` a batch in its vector form."""
+    core: Any = load(f"python:envoi.models:{model}", **arguments)
+    if render_mode not in (None, core.render_mode):
+        raise SpecError(f"render_mode: expected {core.render_mode!r}, which {model} has, got {render_mode!r}")
+    if num_envs is None:
+        return ToGymnasium(core)
+    core = core if max_episode_steps is None else TimeLimit(core, max_episode_steps)
+    return FRAMEWORKS["gymnasium_vector"].adapter.to_gymnasium_vector(core, num_envs, autoreset_mode)
+
+
+def register_models() -> None:
+    """Registers the models."""
+    for model, limit in LIMITS.items():
+        gymnasium.register(
+            f"envoi/{model}-v0",
+            entry_point=f"{__name__}:make_model",
+            vector_entry_point=f"{__name__}:make_model",
+            max_episode_steps=limit,
+            order_enforce=False,  # forms check the order of calls themselves
+            disable_env_checker=True,
+            kwargs={"model": model},
+        )
