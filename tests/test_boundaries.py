@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from depth import LONGEST
@@ -33,6 +34,16 @@ for name, packages in {
 }.items():
     MAY_IMPORT[name] = MAY_IMPORT.get(name, set()) | packages
 """The frameworks that a package of the adapters may import; the others import none."""
+
+
+def test_the_wheel_has_every_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    there = {
+        ".".join([name, *path.parent.relative_to(ROOT / folder).parts])
+        for folder, name in FOLDERS.items()
+        for path in (ROOT / folder).rglob("__init__.py")
+    }
+    assert set(project["tool"]["setuptools"]["packages"]) == there
 
 
 def imports(path):
