@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from absent import optional
 from forms import FORMS
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import SyncVectorEnv
 from small_models import Flock, Walk
 
 import envoi
@@ -200,11 +200,6 @@ def test_a_form_inside_wrappers_of_gymnasium_speaks_for_its_core():
     np.testing.assert_equal(env.state, core.state)
 
 
-def test_stable_baselines3_calls_methods_through_a_form():
-    form = to_gymnasium(envoi.TimeLimit(Tuned(), 7))
-    assert DummyVecEnv([lambda: form]).env_method("twice", 2) == [12.0]  # as hindsight replay computes rewards
-
-
 LOOPS = {
     "copies": lambda: to_gymnasium_vector(envoi.TimeLimit(load(PENDULUM), 50), 3),
     "a factory": lambda: to_gymnasium_vector(lambda: load(PENDULUM), 3),
@@ -276,17 +271,6 @@ def test_lanes_that_share_a_model_give_its_value_for_each():
     with pytest.raises(AttributeError, match="no lane has an attribute 'nothing'"):
         form.set_attr("nothing", 1)
     assert form.unwrapped is form
-
-
-def test_a_vector_form_tells_its_mode_and_its_native_environment():
-    source = SyncVectorEnv([lambda: gymnasium.make("Pendulum-v1")] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
-    form = to_gymnasium_vector(envoi.TimeLimit(from_gymnasium_vector(source), 5), autoreset_mode="Disabled")
-    assert form.autoreset_mode is form.metadata["autoreset_mode"] is AutoresetMode.DISABLED
-    assert form.unwrapped is source
-    wrapped = gymnasium.vector.VectorWrapper(form)
-    assert from_gymnasium_vector(wrapped).mode is AutoresetMode.DISABLED
-    assert to_gymnasium_vector(wrapped, autoreset_mode="Disabled") is wrapped
-    assert isinstance(to_rllib(lambda: envoi.batch(load(PENDULUM), 2))({}).unwrapped, VectorEnv)
 
 
 @pytest.mark.parametrize("to", [to_pettingzoo, to_pettingzoo_aec])

@@ -757,21 +757,6 @@ def made(name):
     return gymnasium.make(name, max_episode_steps=9)
 
 
-@pytest.mark.parametrize("n", [1, 3])
-def test_a_native_vector_environment_lives_as_it_does_alone(n):
-    def source():
-        return gymnasium.make_vec("CartPole-v1", n, vectorization_mode="vector_entry_point")
-
-    core = from_gymnasium_vector(source())
-    assert type(core) is FromGymnasiumVector
-    found, expected = acted(ToGymnasiumVector(core), n), acted(source(), n)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_equal(one, other)
-    assert sum((said[2] | said[3]).sum() for said in expected[1:]) > 1
-    with pytest.raises(LossyConversion, match="use NEXT_STEP"):
-        to_gymnasium_vector(core, autoreset_mode=SAME)
-
-
 @pytest.mark.parametrize(("name", "mode"), [("MiniGrid-Empty-5x5-v0", NEXT), (TAXI, SAME)])
 @pytest.mark.usefixtures("other_processes")
 def test_environments_in_other_processes_live_as_they_do_alone(name, mode):
