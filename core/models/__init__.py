@@ -12,6 +12,7 @@ from ..wrappers import TimeLimit
 from .cartpole import CartPole
 from .catch import Catch
 from .gridworld import GridWorld
+from .maze import Maze
 from .nim import Nim
 from .pendulum import Pendulum
 from .pursuit import Pursuit
@@ -24,6 +25,7 @@ __all__ = [
     "CartPole",
     "Catch",
     "GridWorld",
+    "Maze",
     "Nim",
     "Pendulum",
     "Pursuit",
@@ -36,6 +38,7 @@ MODELS: dict[str, tuple[Callable[..., Env], int | None]] = {
     "cartpole": (CartPole, 500),
     "pendulum": (Pendulum, 200),
     "gridworld": (GridWorld, 100),
+    "maze": (Maze, None),  # which has a limit of its own
 }
 """The models of one agent by name, each with its usual time limit in steps."""
 

@@ -131,7 +131,9 @@ def test_values_lie_in_their_specs_in_ordinary_contexts(name, seed, data):
     space = env.unwrapped.context_space
     if space is not None:  # half of each default to twice
         env.context = {
-            feature: data.draw(st.sampled_from([0.5 * value, value, min(2 * value, space.features[feature].high)]))
+            feature: type(value)(
+                data.draw(st.sampled_from([0.5 * value, value, min(2 * value, space.features[feature].high)]))
+            )
             for feature, value in space.defaults.items()
         }
     env.reset(seed=seed)
@@ -144,7 +146,7 @@ def test_values_lie_in_their_specs_in_ordinary_contexts(name, seed, data):
             env.reset()
 
 
-@pytest.mark.parametrize("name", ["catch", "gridworld"])
+@pytest.mark.parametrize("name", ["catch", "gridworld", "maze"])
 def test_pictures_are_drawn_of_one_lane_and_of_many(name):
     env = make(name)
     assert env.render_mode == "rgb_array"

@@ -21,12 +21,12 @@ from envoi import EpisodeError, Lanes, ModelBatch, SpecError, tree
 from envoi.adapters import load, to_gymnasium, to_gymnasium_vector
 from envoi.compiling.compilation import cache_folder
 from envoi.errors import ContextError, NotCompilable
-from envoi.models import CartPole, Catch, GridWorld, Pendulum
+from envoi.models import CartPole, Catch, GridWorld, Maze, Pendulum
 
 numba = pytest.importorskip("numba")
 
 N = 5
-BUNDLED = {"cartpole": CartPole, "pendulum": Pendulum, "gridworld": GridWorld, "catch": Catch}
+BUNDLED = {"cartpole": CartPole, "pendulum": Pendulum, "gridworld": GridWorld, "catch": Catch, "maze": Maze}
 MODELS = {"pole": Pole, "breeze": Breeze, **BUNDLED}
 every_model = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 

@@ -128,7 +128,7 @@ def test_a_state_changed_in_place_is_found(function, wrap):
         env.step(env.sample_action())
 
 
-@pytest.mark.parametrize("name", ["catch", "cartpole", "pendulum", "gridworld", "nim", "rps", "pursuit"])
+@pytest.mark.parametrize("name", ["catch", "cartpole", "pendulum", "gridworld", "maze", "nim", "rps", "pursuit"])
 def test_bundled_models_leave_their_states(name):
     env = envoi.Validated(envoi.models.make(name))
     env.reset(seed=0)
