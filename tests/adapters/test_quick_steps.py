@@ -41,7 +41,7 @@ class Gym(gymnasium.Env):
 
 
 class Dm(dm_env.Environment):
-    """It goes on with a reward of 1, and notes the actions."""
+    """Each step gives a reward of 1. It keeps the actions."""
 
     def __init__(self):
         self.actions = []
