@@ -49,7 +49,7 @@ RLlib gives the env creator less information than the callback `bind_worker`:
 |---|---|---|
 | `sync` | the worker; lanes are counted as they are made | worker, lane, evaluation or training |
 | `async` | the worker | the same |
-| `vector_entry_point` | none of these | the same |
+| `vector_entry_point` | the worker, and so its lanes | the same |
 
 `envoi.integrations.rllib.configure` sets `bind_worker`; in a config of your own write
 `config.callbacks(on_environment_created=bind_worker)`. Without it, an evaluation is recognised only by `env_config`

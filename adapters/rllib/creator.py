@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -68,9 +69,13 @@ class EnvCreator:
     num_envs: int | None = None
     _made: _Made = field(default_factory=_Made, init=False, repr=False, compare=False)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        keep_worker_index()
+
     def __call__(self, env_context: Mapping[str, Any] | None = None) -> RLlibEnv | RLlibMultiEnv | RLlibVectorEnv:
         config = dict(env_context or {})
-        arguments = {**self.arguments, **{name: value for name, value in config.items() if name not in RESERVED}}
+        arguments = {**self.arguments, **arguments_of(config)}
         core = self._core(arguments, config.get("num_envs"))
         form_settings = config.get(FORM) or {}
         canonical: Canonical = form_settings.get("canonical", self.canonical)
@@ -126,6 +131,28 @@ class EnvCreator:
         return batch(lambda: first.pop() if first else cast("Env", make_core(self.env, arguments)), lanes)
 
 
+def keep_worker_index() -> None:
+    """Lets RLlib's `EnvContext` keep its worker when RLlib adds the number of lanes to it for a vector entry point.
+
+    RLlib adds it by `|`, which makes a plain dict, so that the lanes of all workers would begin at the same places.
+    Called where a creator is loaded, which RLlib does in each env runner.
+    """
+    module = sys.modules.get("ray.rllib.env.env_context")  # without it there are no such contexts
+    if module is not None:
+        module.EnvContext.__or__ = _added
+
+
+def _added(context: Any, more: Any) -> Any:
+    added = context.copy_with_overrides()
+    added.update(more)
+    return added
+
+
+def arguments_of(env_config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of the environment in an `env_config`."""
+    return {name: value for name, value in env_config.items() if name not in RESERVED}
+
+
 def make_core(env: Any, arguments: Mapping[str, Any]) -> Env | MultiEnv:
     """Makes the core environment of an env creator."""
     if isinstance(env, str):
@@ -159,23 +186,26 @@ def bind_worker(*, env: Any, env_context: Any, env_runner: Any = None, **_: Any)
     worker = int(getattr(env_context, "worker_index", 0) or 0)
     evaluates = bool(getattr(config, "in_evaluation", False))
 
-    def place(form: RLlibForm, lane: int) -> None:
-        form.place = Place(worker, lane, evaluates or form.seeds.in_evaluation)
-
     native = getattr(env, "unwrapped", env)
-    if isinstance(native, RLlibForm):
-        place(native, worker * int(getattr(native, "num_envs", 1)))
-    elif isinstance(native, AsyncVectorEnv):  # its environments are in other processes
+    if isinstance(native, AsyncVectorEnv):  # its environments are in other processes
         if all(native.call("has_wrapper_attr", "place")):
             before, n = native.get_attr("place"), native.num_envs
             native.set_attr(
                 "place", [Place(worker, worker * n + i, evaluates or before[i].in_evaluation) for i in range(n)]
             )
-    else:
-        envs = getattr(native, "envs", ())
-        for index, one in enumerate(envs):
-            if isinstance(one.unwrapped, RLlibForm):
-                place(one.unwrapped, worker * len(envs) + index)
+        return
+    lanes = int(getattr(native, "num_envs", 1))
+    for form, lane in forms_of(native):
+        form.place = Place(worker, worker * lanes + lane, evaluates or form.seeds.in_evaluation)
+
+
+def forms_of(env: Any) -> Iterator[tuple[RLlibForm, int]]:
+    """Yields envoi's forms in an env runner's environment, each with the index of its first lane."""
+    native = getattr(env, "unwrapped", env)
+    envs: Any = [native] if isinstance(native, RLlibForm) else getattr(native, "envs", ())
+    for index, one in enumerate(envs):
+        if isinstance(one.unwrapped, RLlibForm):
+            yield one.unwrapped, index
 
 
 def _refuse_merged_contexts(training: Any, evaluation: Any) -> None:

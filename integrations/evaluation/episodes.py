@@ -24,12 +24,12 @@ from typing import Any, cast
 import envoi
 from envoi.adapters import from_env, load
 from envoi.adapters.conversion import one_agent
-from envoi.context import ContextRanges, Contexts, ContextSet, read_contexts
+from envoi.context import Contexts, ContextSet
 from envoi.context.regions import REGIONS
 from envoi.protocol.process import Process
 from envoi.seeding import check_seed
-from envoi.wrapping.delegate import Around
 
+from ..env_contexts import contextual_of, name_overlap, read_set, with_contexts
 from ..errors import one_line
 from ..first_lane import FirstLane
 from .policies import Acting, acting_of, seat, sendable
@@ -185,20 +185,6 @@ def _name_of(env: Any, core: envoi.Env) -> str:
     return env if isinstance(env, str) else getattr(getattr(native, "spec", None), "id", type(native).__name__)
 
 
-def contextual_of(env: Any) -> envoi.Contextual | None:
-    """Returns the outermost `Contextual`, inside of wrappers, and of forms inside of foreign wrappers."""
-    while not isinstance(env, envoi.Contextual):
-        if isinstance(env, Around):
-            env = env.env
-            continue
-        native = env.unwrapped
-        inner = getattr(native, "core", None)  # every form of envoi has one
-        if native is env or not isinstance(inner, Process):
-            return None
-        env = inner
-    return env
-
-
 Found = list[tuple[str | None, Any, Mapping[str, Any]]]
 """Contexts, each with its region and its id."""
 
@@ -207,10 +193,7 @@ def _contexts_of(given: Any, core: envoi.Env, seed: int) -> Found | None:
     """Returns the contexts that a user gave; None where there are those of the env."""
     if given is None:
         return None
-    if isinstance(given, (str, os.PathLike)):
-        given = read_contexts(cast("str", given), getattr(core, "context_space", None))
-    if isinstance(given, ContextRanges):
-        given = given.contexts(seed=seed)
+    given = read_set(given, core, seed)
     parts: dict[str | None, Any] = {None: given}
     if isinstance(given, Mapping) and any(
         isinstance(inner, Mapping) for one in given.values() if isinstance(one, Mapping) for inner in one.values()
@@ -253,7 +236,9 @@ def _prepare(core: envoi.Env, asked: _Asked, acting: Acting) -> envoi.Env:
                 for context in asked.contexts.values():
                     contextual.set(context)
             except envoi.ContextError:  # observations could lie outside of their spec, unless the set reaches as far
-                tried = [_with_contexts(core, contextual, asked.contexts)]
+                more = {("", key): value for key, value in asked.contexts.items()}  # ids that are not those of the set
+                in_set = {**contextual.contexts, **more}
+                tried = [with_contexts(core, contexts=in_set, context_selector=envoi.context.RoundRobin)]
             finally:
                 contextual.set(None)
     for env in tried:
@@ -264,25 +249,13 @@ def _prepare(core: envoi.Env, asked: _Asked, acting: Acting) -> envoi.Env:
     raise envoi.EnvoiError(f"env: the policy was trained with {spaces}, and this env has others")
 
 
-def _with_contexts(env: Any, contextual: envoi.Contextual, contexts: Contexts) -> Any:
-    """Returns an env whose `Contextual` has more contexts in its set."""
-    if env is contextual:
-        _, args, kwargs = contextual.construction
-        more = {("", key): value for key, value in contexts.items()}  # ids that are not those of the set
-        kwargs = {**kwargs, "contexts": {**contextual.contexts, **more}, "context_selector": envoi.context.RoundRobin}
-        return envoi.Contextual(contextual.env, *args[1:], **{**kwargs, "context_selector_kwargs": None})
-    return env.over(_with_contexts(env.env, contextual, contexts))
-
-
 def _warn_of_overlap(contextual: envoi.Contextual | None, found: Found) -> None:
     """Warns of contexts to be judged on that the policy has been trained on, those of the env's own set."""
     trained = [] if contextual is None else [*contextual.contexts.values()]
     if contextual is None or len(trained) < 2:
         return
-    held_out = ((key, contextual.fill_context_with_default(one)) for region, key, one in found if region != "train")
-    both = [repr(key) for key, context in held_out if context in trained]
-    if both:
-        named = ", ".join(both[:5]) + (", …" if len(both) > 5 else "")
+    named = name_overlap({key: one for region, key, one in found if region != "train"}, trained, contextual)
+    if named:
         warnings.warn(f"contexts to be judged on that are also of the training set: {named}", stacklevel=3)
 
 

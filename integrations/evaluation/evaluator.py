@@ -14,6 +14,7 @@ import envoi
 from envoi.adapters import load, to_gymnasium, to_rllib
 from envoi.adapters.conversion import one_agent
 
+from ..env_contexts import contextual_of
 from ..errors import one_line
 from ..first_lane import FirstLane
 from ..rllib import RunFolder, load_policy
@@ -21,7 +22,6 @@ from ..rllib.multi_agent.joint_policy import JointPolicy
 from ..rllib.multi_agent.league import LeagueFile, matches
 from ..rllib.policy import PolicyValues
 from ..rllib.run_folder import best_trial
-from .episodes import contextual_of
 from .results import Episode, Evaluation, Form, by_agent, by_context, by_policy, estimate, trained_on, write_evaluation
 
 

@@ -22,6 +22,7 @@ from .training import Job, Outcome, resume, train
 
 if TYPE_CHECKING:
     from .configuration import configure
+    from .curriculum import curriculum_of
     from .policy import Policy, load_policy
     from .registration import preflight, register
 
@@ -36,6 +37,7 @@ __all__ = [
     "RunFolder",
     "Settings",
     "configure",
+    "curriculum_of",
     "load_policy",
     "preflight",
     "register",
@@ -45,6 +47,7 @@ __all__ = [
 
 _HEAVY = {
     "configure": "configuration",
+    "curriculum_of": "curriculum",
     "preflight": "registration",
     "register": "registration",
     "Policy": "policy",

@@ -9,6 +9,7 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from envoi.adapters.rllib import bind_worker
 
+from . import curriculum
 from .env_options import EnvOptions
 from .faults.driver_watch import DriverWatch
 from .faults.guard import EnvGuard, GuardedVectorEnv, Runner, guards_of
@@ -33,6 +34,7 @@ class EnvoiCallbacks(RLlibCallback):
     def on_environment_created(self, *, env_runner: Any, env: Any, env_context: Any, **_: Any) -> None:
         """Gives the envs of a runner their worker, lane and evaluation flag, and their guards the runner."""
         bind_worker(env_runner=env_runner, env=env, env_context=env_context)
+        curriculum.share_selector(env_runner, env)
         if self._runner is None:
             self._runner = Runner(env_runner)
         if isinstance(env, AsyncVectorEnv) and (known := env_of_config(env_runner.config)) is not None:
@@ -43,19 +45,30 @@ class EnvoiCallbacks(RLlibCallback):
             guard.runner, guard.lane = self._runner, lane
 
     def on_algorithm_init(self, *, algorithm: Any, **_: Any) -> None:
-        """Watches the env runners of an algorithm and its checkpoints, and begins the league of self-play."""
+        """Watches the env runners of an algorithm and its checkpoints, and begins its curriculum and its league."""
         known = env_of_config(algorithm.config)
         options = EnvOptions() if known is None else known.options
         self._watch = DriverWatch(algorithm, options.max_env_restarts)
         name_unwritable(algorithm)
         league.begin(algorithm)
+        curriculum.begin(algorithm)
+
+    def on_env_runners_recreated(
+        self, *, algorithm: Any, env_runner_indices: list[int], is_evaluation: bool, **_: Any
+    ) -> None:
+        """Gives env runners that were started again their contexts."""
+        chooser = curriculum.chooser_of(algorithm)
+        if chooser is not None and not is_evaluation:
+            chooser.put_again(env_runner_indices)
 
     def on_train_result(self, *, algorithm: Any, metrics_logger: Any, result: dict[str, Any], **_: Any) -> None:
-        """Stops the algorithm if an env has failed, or a loss is not finite, and advances the league of self-play."""
+        """Stops the algorithm if an env has failed or a loss is not finite; advances its curriculum and its league."""
         if self._watch is not None:
             self._watch.poll()
             self._watch.check()
         check_losses(result)
+        if (chooser := curriculum.chooser_of(algorithm)) is not None:
+            chooser.advance(result)
         league.advance(algorithm, metrics_logger, result)
 
     def on_episode_end(

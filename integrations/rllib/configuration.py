@@ -32,11 +32,12 @@ try:
     from ray.rllib.policy.policy import PolicySpec
     from ray.rllib.utils import force_list
 
-    from envoi.adapters.rllib.creator import FORM
+    from envoi.adapters.rllib.creator import FORM, arguments_of
     from envoi.adapters.rllib.masks import can_mask, declares_masks, unmasked
 
     from .batched_runner.batched_env_runner import BatchedMultiAgentEnvRunner
     from .callbacks import EnvoiCallbacks
+    from .curriculum import CHOSEN, ChosenContexts, choose
     from .exact_resume import save_exactly
     from .modules import check_module, has_own_module, networks_of, set_modules
     from .modules.catalogs import is_flat
@@ -57,6 +58,9 @@ def configure(
     config: Any = None,
     env: Any = None,
     *,
+    contexts: Any = None,
+    curriculum: Any = None,
+    eval_contexts: Any = None,
     action_masks: bool | Literal["auto"] = "auto",
     vectorize: bool | Literal["auto"] = "auto",
     check_specs: bool | Literal["sample"] = "sample",
@@ -90,6 +94,13 @@ def configure(
             `register` or `ray.tune.register_env` has registered; then its options are those of `register`, apart from
             those that differ from the defaults here. None for the env that the config has. If `config` is the env,
             `env` may be the name of the algorithm.
+        contexts: The contexts of training, in place of the set and the selector of an env that is an
+            `envoi.Contextual`; any other env is put into one that hides them. A set, the path of a file, or a text such
+            as `"length=0.3..0.7:8"`, see `envoi.context.read_contexts`; 100 samples of a range. None for those of the
+            env, which chooses them itself unless there is a curriculum.
+        curriculum: An object of `envoi.curricula` that chooses the contexts of all env runners, and learns after
+            each iteration how their episodes ended; see `curriculum_of`. None goes round the contexts.
+        eval_contexts: The contexts of evaluation, which has no others and goes round them; None for those of training.
         action_masks: See `EnvOptions`. The config has this option and the next five in its `env_config`, where they
             differ from the defaults, so that other configs of the env may have others.
         vectorize: See `EnvOptions`.
@@ -120,16 +131,19 @@ def configure(
             choose from, or a batch of another number of lanes than asked for.
     """
     options = EnvOptions.of(locals())
+    chosen = (contexts, curriculum, eval_contexts)
     if isinstance(config, AlgorithmConfig):
         given = {"lr": lr, "num_envs": num_envs, "num_env_runners": num_env_runners or None, "seed": seed}
         _check_own(config, {"algo": algo, "module": module, **given, "training": training})
-        described = _describe_fitting(config, _set_env(config, env, options, failure), None)
+        known = _set_env(config, env, options, failure, chosen)
+        described = _describe_fitting(config, known, None)
     else:
         env, algorithm = _env_and_algorithm(config, env, algo)
         config = load_algorithm(algorithm.name).get_default_config()
         if module is not None:
             config.rl_module(rl_module_spec=RLModuleSpec(module_class=module))
-        described = _describe_fitting(config, _set_env(config, env, options, failure), num_envs)
+        known = _set_env(config, env, options, failure, chosen)
+        described = _describe_fitting(config, known, num_envs)
         config.env_runners(num_env_runners=num_env_runners)
         config.debugging(seed=seed)
         _set_table_defaults(config, described, algorithm, lr, num_envs, training)
@@ -179,7 +193,9 @@ def _env_and_algorithm(first: Any, second: Any, algo: str | None) -> tuple[Any, 
     return first, find(second)
 
 
-def _set_env(config: AlgorithmConfig, env: Any, options: EnvOptions, failure: Path | None) -> RegisteredEnv:
+def _set_env(
+    config: AlgorithmConfig, env: Any, options: EnvOptions, failure: Path | None, chosen: tuple[Any, Any, Any]
+) -> RegisteredEnv:
     """Returns the registered env of a config, which receives the options of the env."""
     if env is None:
         env = config.env
@@ -188,8 +204,23 @@ def _set_env(config: AlgorithmConfig, env: Any, options: EnvOptions, failure: Pa
     known = register_for(env)
     changes = options.changes() | ({} if failure is None else {"failure": str(failure)})
     before = config.env_config.get(OPTIONS, {})
+    if any(one is not None for one in chosen):
+        training, evaluation = choose(known.env, arguments_of(config.env_config), *chosen)
+        changes[CHOSEN] = training
+        _set_contexts_of_evaluation(config, evaluation)
     config.env_config = {**config.env_config, OPTIONS: {**before, **changes, CARRIED: CarriedEnv(known)}}
     return known.with_config(config.env_config)
+
+
+def _set_contexts_of_evaluation(config: AlgorithmConfig, chosen: ChosenContexts) -> None:
+    """Gives the evaluation of a config its own contexts, as RLlib starts from those of training."""
+    given: Any = config.evaluation_config
+    own = given.env_config if isinstance(given, AlgorithmConfig) else (given or {}).get("env_config") or {}
+    own = {**own, OPTIONS: {**own.get(OPTIONS, {}), CHOSEN: chosen}}
+    if isinstance(given, AlgorithmConfig):
+        given.env_config = own
+    else:
+        config.evaluation_config = {**(given or {}), "env_config": own}
 
 
 def _is_default(config: AlgorithmConfig, name: str) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 import envoi
 from envoi.adapters import to_rllib
-from envoi.adapters.rllib.creator import OPTIONS, make_core
+from envoi.adapters.rllib.creator import OPTIONS, keep_worker_index, make_core
 from envoi.adapters.rllib.masks import Masks, can_mask
 
 from ..errors import missing_rllib, one_line
@@ -25,6 +25,7 @@ except ImportError as error:
     raise envoi.MissingBackend("gymnasium is not installed; pip install 'envoi[rllib]'") from error
 
 from ..first_lane import FirstLane
+from .curriculum import CHOSEN, ChosenContexts, InContexts
 from .env_options import EnvOptions
 
 RLlibForm = Any
@@ -43,6 +44,15 @@ class RegisteredEnv:
     env: Any
     options: EnvOptions = field(default_factory=EnvOptions)
     failure: Path | None = None
+    chosen: ChosenContexts | None = None
+    _creators: dict[Any, Any] = field(default_factory=dict[Any, Any], repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_creators": {}}  # of other configs, whose contexts are none of this one's
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        keep_worker_index()
 
     def __call__(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
         """Makes the env, in RLlib's form and guarded, for one lane or, if RLlib asks for `num_envs`, for many."""
@@ -59,8 +69,12 @@ class RegisteredEnv:
     def make(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
         """Makes the env in RLlib's form, without anything that watches it."""
         masks = self.options.action_masks is True  # "auto" is decided by `configure`, which also sets the module
-        creator = to_rllib(self.env, validate=self.options.check_specs is True, action_masks=masks)
-        return creator(env_context)
+        validate = self.options.check_specs is True
+        key = self.chosen, validate, masks
+        if key not in self._creators:  # one for all lanes, which it numbers
+            env = self.env if self.chosen is None else InContexts(self.env, self.chosen)
+            self._creators[key] = to_rllib(env, validate=validate, action_masks=masks)
+        return self._creators[key](env_context)
 
     def is_batch(self, env_config: Mapping[str, Any] | None = None) -> bool:
         """Returns True if the env has many lanes of its own; makes one to see."""
@@ -74,10 +88,10 @@ class RegisteredEnv:
         """Returns the env with the options that an `env_config` has, if any, in place of its own."""
         given = dict((env_config or {}).get(OPTIONS) or {})
         given.pop(CARRIED, None)
-        failure = given.pop("failure", None)
-        if failure is not None:
-            return replace(self, options=replace(self.options, **given), failure=Path(failure))
-        return replace(self, options=replace(self.options, **given)) if given else self
+        chosen = given.pop(CHOSEN, self.chosen)
+        failure = given.pop("failure", self.failure)
+        failure = None if failure is None else Path(failure)
+        return replace(self, options=replace(self.options, **given), failure=failure, chosen=chosen)
 
 
 def register(
@@ -95,9 +109,8 @@ def register(
     """Registers an env with Ray Tune, so that `AlgorithmConfig.environment(name)` finds it.
 
     `configure(config, name)` does the rest: it sets what the options need in the config. A config that does not go
-    through it needs at least `config.callbacks(on_environment_created=bind_worker)`, which gives each env its worker
-    and lane; see `envoi.adapters.rllib.bind_worker`. Without it evaluations do not replay, and sets of contexts that
-    RLlib would merge are not refused.
+    through it needs `config.callbacks(on_environment_created=bind_worker)`, see `envoi.adapters.rllib.bind_worker`, so
+    that evaluations replay, and sets of contexts that RLlib would merge are refused.
 
     Args:
         name: The name to register it under.

@@ -14,6 +14,7 @@ from envoi import ContextError, Contextual, TimeLimit
 from envoi.adapters import load, to_gymnasium, to_rllib
 from envoi.adapters.rllib import bind_worker
 from envoi.context import ContextSet
+from envoi.integrations.rllib.registration import RegisteredEnv
 from envoi.models import Pendulum
 
 pytest.importorskip("torch")
@@ -50,7 +51,8 @@ def run():
     made = []
 
     def make(env, worker, lanes, mode="sync", callback=True, kind="one agent", **options):
-        importlib.import_module("ray.tune.registry").register_env("envoi-contexts", to_rllib(env))
+        creator = env if isinstance(env, RegisteredEnv) else to_rllib(env)
+        importlib.import_module("ray.tune.registry").register_env("envoi-contexts", creator)
         config = (
             PPOConfig()
             .environment("envoi-contexts", disable_env_checking=True, env_config=options.pop("env_config", {}))
@@ -87,6 +89,9 @@ def masses(episodes):
         (wrapped, "sync", {"callback": False}),
         (imported, "sync", {}),
         (model, "vector_entry_point", {}),
+        (model, "vector_entry_point", {"callback": False}),
+        (RegisteredEnv("envoi-contexts", model), "sync", {"callback": False}),
+        (RegisteredEnv("envoi-contexts", model), "vector_entry_point", {"callback": False}),
         (imported, "vector_entry_point", {}),
         (model, "async", {}),
         (game, "sync", {"kind": "several agents"}),

@@ -74,7 +74,7 @@ class Contextual(Lifted):
             `"changing_context_features"` (or a list of it alone, as in CARL) for those that differ over the set.
         context_mask: Features that it does not see, whatever the other options.
         scale_context_features: The divisor of a seen value: `"no"`, `"by_mean"` of the set, `"by_default"`, the
-            default value; by 1 where that is 0.
+            default value, or divisors by feature; by 1 where that is 0.
         add_gaussian_noise_to_context: If True, each episode's values are sampled around those of the set, with standard
             deviation `gaussian_noise_std_percentage · |value|`. The set stays as it is, and so does `{feature: value}`.
         gaussian_noise_std_percentage: The relative standard deviation; 0.01 is one percent.
@@ -130,7 +130,7 @@ class Contextual(Lifted):
         hide_context: bool = False,
         state_context_features: Sequence[str] | str | None = None,
         context_mask: Sequence[str] | None = None,
-        scale_context_features: str = "no",
+        scale_context_features: str | Mapping[str, Any] = "no",
         add_gaussian_noise_to_context: bool = False,
         gaussian_noise_std_percentage: float = 0.01,
         max_episode_length: int | None = None,
@@ -391,6 +391,11 @@ class Contextual(Lifted):
         return list(self._view.names)
 
     obs_context_features = state_context_features  # newer CARL's name
+
+    @property
+    def context_divisors(self) -> dict[str, Any]:
+        """The divisors of seen values, for `scale_context_features` of a wrapper over other contexts."""
+        return dict(self._view.factors)
 
     def fill_context_with_default(self, context: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a new context, in the order of the features, with defaults for those that `context` leaves out.

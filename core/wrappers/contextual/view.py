@@ -102,7 +102,7 @@ class View:
         schedule: Schedule,
         features: Sequence[str] | str | None,
         mask: Sequence[str] | None,
-        scale: str,
+        scale: str | Mapping[str, Any],
         hidden: bool,
         layout: Callable[[SpecTree, View, bool], Layout],
         clip: bool,
@@ -114,23 +114,27 @@ class View:
         contexts = schedule.ends()
         names = _select(contexts, features, mask)
         self.names: list[str] = [] if hidden else names
-        if scale not in SCALES:
+        if isinstance(scale, Mapping):
+            check_names(scale, contexts[0], "feature")
+        elif scale not in SCALES:
             raise ContextError(
                 f"scale_context_features: expected one of {list(SCALES)}, got {scale!r}; {nearest(str(scale), SCALES)}"
             )
         if scale == "by_default" and schedule.default_context is None:
             raise ContextError("scale_context_features: 'by_default' needs default_context, which was not given")
         self.sizes = {name: np.size(contexts[0][name]) for name in self.names}
-        self._factors = {name: np.asarray(1.0) for name in self.names}
+        self.factors = {name: np.asarray(1.0) for name in self.names}
         for name in self.names:
             numbers = [self._number(name, context[name]) for context in contexts]
             if scale == "no" or isinstance(getattr(self._features.get(name), "spec", None), Discrete):
                 continue  # the index of a choice is not scaled
             if scale == "by_default":
                 numbers = [np.asarray(cast("Context", schedule.default_context)[name], np.float64)]
+            elif scale != "by_mean":
+                numbers = [np.asarray(scale.get(name, 1.0), np.float64)]
             factor = np.mean(numbers, axis=0)
-            self._factors[name] = np.where(factor == 0, 1.0, factor)
-        self._any_scale = any((factor != 1.0).any() for factor in self._factors.values())
+            self.factors[name] = np.where(factor == 0, 1.0, factor)
+        self._any_scale = any((factor != 1.0).any() for factor in self.factors.values())
         self._context_bounds = dict(context_bounds)
         self.bound()
 
@@ -160,7 +164,7 @@ class View:
                     raise ContextError(
                         f"context[{name!r}]: expected a number from {low} to {high}, got {context[name]!r}"
                     )
-            factor = np.broadcast_to(self._factors[name], np.shape(contexts[0][name]))
+            factor = np.broadcast_to(self.factors[name], np.shape(contexts[0][name]))
             with np.errstate(invalid="ignore"):
                 one, other = np.asarray(low) / factor, np.asarray(high) / factor
             lows.append(np.minimum(one, other).ravel())
@@ -243,7 +247,7 @@ class View:
                 new, start = seen[under], 0
                 for name, size in self.sizes.items():
                     if name in columns:
-                        factor = self._factors[name] if self._any_scale else 1.0
+                        factor = self.factors[name] if self._any_scale else 1.0
                         new[:, start] = np.asarray(columns[name], np.float64) / factor
                     start += size
             table.seen = seen = np.concatenate((seen, new))
@@ -252,7 +256,7 @@ class View:
     def _vector(self, context: Context) -> NDArray[np.float64]:
         parts = [self._number(name, context[name]) for name in self.names]
         if self._any_scale:
-            parts = [part / self._factors[name] for name, part in zip(self.names, parts, strict=True)]
+            parts = [part / self.factors[name] for name, part in zip(self.names, parts, strict=True)]
         return np.concatenate([np.zeros(0), *(part.ravel() for part in parts)])
 
     def _number(self, name: str, value: Any) -> NDArray[np.float64]:

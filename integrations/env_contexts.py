@@ -1,0 +1,60 @@
+"""The contexts of an env: its `Contextual`, other sets in place of its own, and what two sets have in common."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import envoi
+from envoi.context import ContextRanges, read_contexts
+from envoi.protocol.process import Process
+from envoi.wrapping.delegate import Around
+
+
+def contextual_of(env: Any) -> envoi.Contextual | None:
+    """Returns the outermost `Contextual`, inside of wrappers, and of forms inside of foreign wrappers."""
+    while not isinstance(env, envoi.Contextual):
+        if isinstance(env, Around):
+            env = env.env
+            continue
+        native = env.unwrapped
+        inner = getattr(native, "core", None)  # every form of envoi has one
+        if native is env or not isinstance(inner, Process):
+            return None
+        env = inner
+    return env
+
+
+def read_set(given: Any, env: Any, seed: int = 0) -> Any:
+    """Returns contexts by id that are given as such, as the path of a file, or as a text such as `length=0.3..0.7`."""
+    if isinstance(given, (str, os.PathLike)):
+        given = read_contexts(cast("str", given), getattr(env, "context_space", None))
+    return given.contexts(seed=seed) if isinstance(given, ContextRanges) else given
+
+
+def with_contexts(env: Any, **changes: Any) -> Any:
+    """Returns an env whose `Contextual` has other arguments, such as contexts; one that hides them if it has none."""
+    inner = env
+    while isinstance(inner, Around) and not isinstance(inner, envoi.Contextual):
+        inner = inner.env
+    if not isinstance(inner, envoi.Contextual):
+        return envoi.Contextual(env, hide_context=True, **changes)
+    return _changed(env, inner, changes)
+
+
+def _changed(env: Any, contextual: envoi.Contextual, changes: Mapping[str, Any]) -> Any:
+    if env is not contextual:
+        return env.over(_changed(env.env, contextual, changes))
+    _, args, kwargs = contextual.construction
+    given = {**dict(zip(("contexts",), args, strict=False)), **kwargs, "context_selector_kwargs": None, **changes}
+    if "state_context_features" in changes:
+        given["obs_context_features"] = None  # its other name
+    return envoi.Contextual(contextual.env, **given)
+
+
+def name_overlap(held_out: Mapping[Any, Any], trained: Iterable[Any], env: envoi.Contextual) -> str:
+    """Returns the ids of contexts that are also among others, as a text; "" for none."""
+    known = [*trained]
+    both = [repr(key) for key, context in held_out.items() if env.fill_context_with_default(context) in known]
+    return ", ".join(both[:5]) + (", …" if len(both) > 5 else "")

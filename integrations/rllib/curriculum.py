@@ -1,0 +1,344 @@
+"""Contexts of the episodes of RLlib, chosen by one curriculum for all env runners.
+
+The curriculum is in the process of the algorithm. Before each iteration it chooses contexts for the episodes to come,
+for each env runner in turn, and afterwards it learns how the episodes ended, sorted by lane. What a runner has not
+used is taken back, so that a curriculum is asked as by a plain loop; only runners that use less than others leave some
+out. A runner that needs more than it has got begins its contexts again. The state of the curriculum, and what it has
+chosen, are part of the algorithm's state, and so of each checkpoint.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import envoi
+from envoi.adapters.rllib.creator import forms_of, make_core
+from envoi.adapters.shared.loss import warn_user
+from envoi.context import ContextSet, RoundRobin, Selector
+from envoi.context.features import Feature
+from envoi.curricula import Handed, PrioritizedLevelReplay
+from envoi.curricula.level_replay import OF_A_CRITIC, OF_EPISODES
+from envoi.structural_equality import Structured
+
+from ..env_contexts import contextual_of, name_overlap, read_set, with_contexts
+
+CHOSEN = "contexts"
+"""The entry of a config's options that holds its `ChosenContexts`."""
+TABLE = "context_table"
+"""Key of a result of `envoi train`, under `env_runners`, for the rows of `contexts.parquet`."""
+MOST_METRICS = 128
+"""Sets of more contexts have no metrics of each."""
+_STATE = "envoi_contexts"
+"""Key of an algorithm's state, and its attribute for the `Chooser`."""
+_BLOCK = 4
+"""The number of contexts that each lane has for the first iteration."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenContexts:
+    """The contexts of a config: for its training, or for its evaluation, which knows nothing of the others.
+
+    Args:
+        full: The full contexts by id.
+        arguments: Those of `Contextual` that replace the env's own.
+        curriculum: What chooses in training; None in evaluation, which goes round.
+        drawn_from: The distributions of contexts that the curriculum makes.
+    """
+
+    full: ContextSet
+    arguments: Mapping[str, Any]
+    curriculum: Selector | None = None
+    drawn_from: Mapping[str, Feature] = field(default_factory=dict[str, Feature])
+
+    def __deepcopy__(self, _: dict[int, Any]) -> ChosenContexts:
+        return self  # RLlib copies configs often, and the curriculum stays the user's object
+
+
+def choose(
+    env: Any, env_config: Mapping[str, Any], contexts: Any, curriculum: Any, eval_contexts: Any
+) -> tuple[ChosenContexts, ChosenContexts]:
+    """Checks the contexts that a user gives for an env; returns those of training and of evaluation."""
+    if not isinstance(curriculum, Selector | None):
+        raise envoi.ContextError(f"curriculum: expected a selector of envoi.curricula, got {curriculum!r}")
+    score, tell = getattr(curriculum, "score", None), getattr(type(curriculum), "tell", None)
+    if score in OF_A_CRITIC and tell is PrioritizedLevelReplay.tell:  # one of the user's may add scores
+        raise envoi.ContextError(
+            f"curriculum: {score!r} is a critic's score, and RLlib's env runners have no critic; choose one "
+            f"of {list(OF_EPISODES)}"
+        )
+    with make_core(env, env_config) as core:
+        given = {} if contexts is None else {"contexts": read_set(contexts, core)}
+        selector = RoundRobin() if curriculum is None else curriculum
+        trained = contextual_of(with_contexts(core, context_selector=selector, **given))
+        assert trained is not None
+        full = ContextSet(trained.contexts)
+        given = {**given, "contexts": full} if given else given
+        training = ChosenContexts(full, given, selector, selector.drawn_from)
+        # In evaluation the agent sees a context as in training.
+        view: dict[str, Any] = {}
+        if contextual_of(core) is not None and trained.state_context_features:
+            view["state_context_features"] = trained.state_context_features
+            view["scale_context_features"] = trained.context_divisors
+        held_out = full if eval_contexts is None else read_set(eval_contexts, core)
+        judged = contextual_of(with_contexts(core, contexts=held_out, context_selector=None, **view))
+        assert judged is not None
+        both = name_overlap(judged.contexts, full.values(), trained) if eval_contexts is not None else ""
+        if both:
+            warn_user(f"eval_contexts: also among the training contexts: {both}", UserWarning)
+        held_out = ContextSet(judged.contexts)
+    return training, ChosenContexts(held_out, {**view, "contexts": held_out})
+
+
+@dataclass(frozen=True)
+class InContexts:
+    """An env in other contexts, as a factory that takes the arguments of the env."""
+
+    env: Any
+    chosen: ChosenContexts
+
+    def __call__(self, **env_config: Any) -> Any:
+        learns = self.chosen.curriculum is not None
+        selector = Queued(self.chosen.drawn_from) if learns else None
+        return with_contexts(make_core(self.env, env_config), context_selector=selector, **self.chosen.arguments)
+
+
+# In an env runner.
+
+
+class Queued(Handed, Structured):
+    """Takes the contexts that the curriculum has chosen for all lanes of an env runner, and keeps their episodes."""
+
+    def __init__(self, drawn_from: Mapping[str, Feature]) -> None:
+        super().__init__()
+        self._drawn_from = dict(drawn_from)
+        self._block: tuple[Any, ...] = ()
+        self._begun = 0  # how often it had chosen when the block came
+
+    @property
+    def drawn_from(self) -> dict[str, Feature]:
+        return self._drawn_from
+
+    def parts(self) -> list[tuple[str, Any]]:
+        return [("drawn_from", self._drawn_from)]  # lanes with equal selectors are one batch, and can be compiled
+
+    def collect(self) -> tuple[int, list[Mapping[str, Any]]]:
+        """Returns how many contexts were used of the block, and the episodes that have ended since the last call."""
+        return self.n_calls - self._begun, self.exchange(())
+
+    def put(self, block: Sequence[Any]) -> None:
+        """Replaces the contexts that are to come."""
+        self._block, self._begun = tuple(block), self.n_calls
+        self.position = {**self.position, "coming": self._block}
+
+    def _next(self, rng: np.random.Generator) -> tuple[Any, Any]:
+        if not self.position.get("coming"):
+            if not self._block:  # of a process that has just started
+                keys = self.contexts_keys
+                return self._entries[keys[(self.lane + self.n_calls) % len(keys)]]
+            self.position = {**self.position, "coming": self._block}
+        return super()._next(rng)
+
+
+def share_selector(env_runner: Any, env: Any) -> None:
+    """Lets all lanes of an env runner take their contexts from one selector, also if its envs are made again."""
+    found = [one for form, _ in forms_of(env) for one in _contextuals(form.core)]
+    found = [one for one in found if isinstance(one.context_selector, Queued)]
+    chosen = chosen_in(env_runner.config)
+    if chosen is not None and (chosen.curriculum is None) != bool(env_runner.config.in_evaluation):
+        raise envoi.ContextError(
+            "evaluation_config: expected the one that configure has set, with settings added by "
+            "config.evaluation(evaluation_config={…}), got another, which would evaluate in the training contexts"
+        )
+    if chosen is not None and chosen.curriculum is not None and not found:
+        raise envoi.ContextError(
+            "gym_env_vectorize_mode: expected 'sync' or 'vector_entry_point' for contexts=… and curriculum=…, got "
+            f"{env_runner.config.gym_env_vectorize_mode!r}"
+        )
+    if found:
+        selector = getattr(env_runner, _STATE, None) or found[0].context_selector
+        for one in found:
+            one.context_selector = selector
+        setattr(env_runner, _STATE, selector)
+
+
+def chosen_in(config: Any) -> ChosenContexts | None:
+    """Returns the contexts of one of RLlib's configs, if it has some."""
+    return (config.env_config.get("envoi_options") or {}).get(CHOSEN)
+
+
+def _contextuals(core: Any) -> Iterator[envoi.Contextual]:
+    """Yields the outermost `Contextual` of an env, or of each of its lanes."""
+    found = contextual_of(core)
+    if found is not None:
+        yield found
+        return
+    for lane in getattr(core.unwrapped, "envs", ()):
+        yield from _contextuals(lane)
+
+
+def _collect(env_runner: Any) -> tuple[int, int, int, list[Mapping[str, Any]]] | None:
+    selector = getattr(env_runner, _STATE, None)
+    return None if selector is None else (env_runner.worker_index or 0, env_runner.num_envs, *selector.collect())
+
+
+def _put(env_runner: Any, blocks: Mapping[int, Sequence[Any]]) -> None:
+    selector, block = getattr(env_runner, _STATE, None), blocks.get(env_runner.worker_index or 0)
+    if selector is not None and block is not None:
+        selector.put(block)
+
+
+# In the process of the algorithm.
+
+
+class Chooser:
+    """Lets a curriculum choose the contexts of all env runners of an algorithm.
+
+    Attributes:
+        curriculum: The curriculum; one that goes round where the user has given none.
+        episodes: The episodes that ended in the last iteration, as `tell` got them.
+    """
+
+    def __init__(self, algorithm: Any, chosen: ChosenContexts) -> None:
+        assert chosen.curriculum is not None
+        self.curriculum: Any = chosen.curriculum
+        self.episodes: list[Mapping[str, Any]] = []
+        self._keys, self._group = list(chosen.full), algorithm.env_runner_group
+        self._rng = np.random.default_rng(algorithm.config.seed)  # for selectors that take numbers of an env
+        self._mark: Any = None  # the position before the last choices
+        self._blocks: dict[int, list[Any]] = {}
+        setattr(algorithm, _STATE, self)
+        algorithm.get_state = partial(self._get_state, algorithm.get_state)
+        algorithm.set_state = partial(self._set_state, algorithm.set_state)
+        self._hand_out(self._collect())
+
+    def advance(self, result: dict[str, Any]) -> None:
+        """Tells the episodes of an iteration, adds their metrics to its result, and chooses for the next."""
+        found = self._collect()
+        used = max((used for _, _, used, _ in found), default=0)
+        self._take_back(min(used, max(map(len, self._blocks.values()), default=0)))
+        rows = [row for _, _, _, ended in found for row in ended]
+        self.episodes = sorted(rows, key=lambda row: row["lane"])  # those of a lane stay in their order
+        if rows:
+            self.curriculum.tell(self.episodes)
+        self._hand_out(found, used)
+        if len(self._keys) <= MOST_METRICS:
+            result.setdefault("env_runners", {})["contexts"] = self._metrics()
+
+    def put_again(self, workers: Sequence[int]) -> None:
+        """Gives env runners that were started again the contexts that they had."""
+        self._group.foreach_env_runner(
+            partial(_put, blocks=self._blocks), local_env_runner=False, remote_worker_ids=list(workers)
+        )
+
+    def table(self) -> list[dict[str, Any]]:
+        """Returns a row for each context of the episodes of the last iteration."""
+        by_id: dict[Any, list[Mapping[str, Any]]] = {}
+        for row in self.episodes:
+            by_id.setdefault(row["context_id"], []).append(row)
+        return [
+            {
+                "context_id": key,
+                **{f"context.{name}": value for name, value in rows[0]["context"].items()},
+                "episodes": len(rows),
+                **{what: sum(row[what] for row in rows) / len(rows) for what in ("return", "length")},
+                "share": len(rows) / len(self.episodes),
+            }
+            for key, rows in by_id.items()
+        ]
+
+    def _metrics(self) -> dict[str, dict[str, float]]:
+        """Returns metrics of all contexts, as loggers need equal keys in each iteration."""
+        rows: dict[Any, dict[str, Any]] = {row["context_id"]: row for row in self.table()}
+        none = {"return": math.nan, "length": math.nan, "share": 0.0}
+        return {
+            str(key): {
+                "episode_return_mean": row["return"],
+                "episode_len_mean": row["length"],
+                "share": row["share"],
+            }
+            for key, row in ((key, rows.get(key, none)) for key in self._keys)
+        }
+
+    # Choices.
+
+    def _collect(self) -> list[tuple[int, int, int, list[Mapping[str, Any]]]]:
+        found = self._group.foreach_env_runner(_collect)
+        return sorted((one for one in found if one is not None), key=lambda one: one[0])
+
+    def _hand_out(self, runners: Sequence[tuple[int, int, int, Any]], used: int = 0) -> None:
+        """Chooses the contexts of coming episodes, for the env runners in turn, and gives them to these."""
+        self._mark = copy.deepcopy(self.curriculum.position), self._rng.bit_generator.state
+        lanes = max((lanes for _, lanes, _, _ in runners), default=0)
+        self._blocks = {worker: [] for worker, *_ in runners}
+        for _ in range(lanes + 2 * used if used else _BLOCK * lanes):
+            for block in self._blocks.values():
+                block.append(self.curriculum.select(self._rng))
+        self._group.foreach_env_runner(partial(_put, blocks=self._blocks))
+
+    def _take_back(self, used: int) -> None:
+        """Takes back the choices of episodes that have not begun."""
+        position, self._rng.bit_generator.state = self._mark
+        self.curriculum.position = copy.deepcopy(position)
+        for _ in range(used * len(self._blocks)):
+            self.curriculum.select(self._rng)
+
+    # Checkpoints.
+
+    def _get_state(self, get_state: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
+        has_own = hasattr(self.curriculum, "state_dict")
+        own: Any = self.curriculum.state_dict() if has_own else copy.deepcopy(vars(self.curriculum))
+        held = {"curriculum": own, "mark": self._mark, "blocks": self._blocks}
+        return {**get_state(*arguments, **options), _STATE: {**held, "stream": self._rng.bit_generator.state}}
+
+    def _set_state(self, set_state: Any, state: Mapping[str, Any]) -> None:
+        set_state(state)
+        if (held := state.get(_STATE)) is None:
+            return
+        if hasattr(self.curriculum, "load_state_dict"):
+            self.curriculum.load_state_dict(held["curriculum"])
+        else:
+            vars(self.curriculum).update(copy.deepcopy(held["curriculum"]))
+        self._mark, self._blocks, self._rng.bit_generator.state = held["mark"], held["blocks"], held["stream"]
+        runners = self._collect()  # and with them the episodes from before
+        if {worker for worker, *_ in runners} == set(self._blocks):
+            self._group.foreach_env_runner(partial(_put, blocks=self._blocks))
+        else:
+            self._take_back(0)
+            self._hand_out(runners)
+
+
+def begin(algorithm: Any) -> None:
+    """Lets the curriculum of a new algorithm choose, if its config has one."""
+    chosen = chosen_in(algorithm.config)
+    if chosen is not None and chosen.curriculum is not None and algorithm.env_runner_group is not None:
+        Chooser(algorithm, chosen)
+
+
+def chooser_of(algorithm: Any) -> Chooser | None:
+    """Returns what chooses the contexts of an algorithm, if its config has some."""
+    return getattr(algorithm, _STATE, None)
+
+
+def curriculum_of(algorithm: Any) -> Any:
+    """Returns the curriculum of an algorithm that was configured with one: the object that chooses and learns.
+
+    Raises:
+        envoi.EnvoiError: It has none.
+    """
+    chooser = chooser_of(algorithm)
+    if chooser is None:
+        raise envoi.EnvoiError("the algorithm has no curriculum; give one by configure(config, env, curriculum=…)")
+    return chooser.curriculum
+
+
+def tabulate(*, algorithm: Any, result: dict[str, Any], **_: Any) -> None:
+    """Adds the rows of `contexts.parquet` to a result, as a callback."""
+    if (chooser := chooser_of(algorithm)) is not None:
+        result.setdefault("env_runners", {})[TABLE] = chooser.table()
