@@ -41,6 +41,8 @@ from .settings import Settings, Trial
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
+LEAST = 20
+"""Fewest episodes of a mean return that counts: the first episodes to end are the short ones."""
 STOPPED = "stopped by "
 """Beginning of `TrialState.reached` for trials that a scheduler has stopped."""
 COLUMNS = (
@@ -75,6 +77,14 @@ class TrialState:
     overrides: dict[str, Any] | None = None
     rows: int = 0
     before: TrialState | None = None
+
+    def goal_reached(self, settings: Settings) -> str | None:
+        """Returns the goal of the settings that it has reached, in words; None for none."""
+        goal, mean = settings.stop_return, self.return_mean
+        if goal is not None and mean is not None and len(self.returns) >= LEAST and mean >= goal:
+            return f"mean return {mean:.4g}"
+        steps = settings.stop_steps
+        return f"{self.env_steps:,} env steps" if steps is not None and self.env_steps >= steps else None
 
     @property
     def stopped_early(self) -> bool:

@@ -100,10 +100,12 @@ class Job:
         states = folder.read_state(settings)
         if settings.goal != asked.goal:
             for state in states.values():
-                state.reached = state.reached if state.stopped_early else None
+                state.reached = state.reached if state.stopped_early else state.goal_reached(settings)
         if all(state.reached is not None for state in states.values()):
+            done = max(state.env_steps for state in states.values())
             raise envoi.EnvoiError(
-                f"{folder.path} has reached {settings.goal}; ask for more by --stop-return or --stop-steps"
+                f"{folder.path} has reached {settings.goal}, after {done:,} env steps, so nothing is left to do; "
+                "ask for more by --stop-return or --stop-steps"
             )
         notes = _step_back(folder, states)
         grouping = _check(settings)

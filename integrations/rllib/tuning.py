@@ -34,7 +34,7 @@ from .algorithms import find
 from .damaged_files import reading
 from .env_options import EnvOptions
 from .job_process import Interruption, variables_set
-from .run_folder import STOPPED, Observer, Report, RunFolder, TrialState
+from .run_folder import LEAST, STOPPED, Observer, Report, RunFolder, TrialState
 from .settings import DEFAULT_STOP_STEPS, TRACKERS, Settings, Trial, apply_overrides, config_key, make_space
 
 try:
@@ -69,8 +69,6 @@ _TUNE_VARIABLES = {
 CHECKPOINT_SECONDS = 15.0
 WINDOW = 100
 """Episodes over which the return is averaged."""
-LEAST = 20
-"""Fewest episodes of a mean return that counts: the first episodes to end are the short ones."""
 RUNGS = 3
 """Env steps at which `asha` compares trials: a 27th, a 9th and a 3rd of the budget."""
 PERTURBATIONS = 8
@@ -477,10 +475,7 @@ class Recorder(tune.Callback, tune.Stopper):
         mean = state.return_mean
         if mean is not None and len(state.returns) >= LEAST:
             state.best = mean if state.best is None else max(state.best, mean)
-            if settings.stop_return is not None and mean >= settings.stop_return:
-                state.reached = f"mean return {mean:.4g}"
-        if settings.stop_steps is not None and state.env_steps >= settings.stop_steps:
-            state.reached = state.reached or f"{state.env_steps:,} env steps"
+        state.reached = state.goal_reached(settings) or state.reached
 
     # Tune calls these by keyword, with more than is named here.
 

@@ -268,3 +268,10 @@ def test_job_that_updates_no_policy_says_so(cli, ray_session, tmp_path):
     assert last.startswith("nothing was learned: ")
     # Ten times the steps so far, of which an iteration takes as many as its time allows.
     assert re.search(rf"envoi train --resume --out {re.escape(str(out))} --stop-steps \d{{5,}}", last)
+
+
+def test_a_goal_below_what_was_done_is_reached():
+    state = TrialState(env_steps=2_000, returns=[1.0] * 20)
+    assert state.goal_reached(Settings("envoi:catch", stop_steps=1_000)) == "2,000 env steps"
+    assert state.goal_reached(Settings("envoi:catch", stop_return=0.5)) == "mean return 1"
+    assert state.goal_reached(Settings("envoi:catch", stop_return=1.5, stop_steps=3_000)) is None

@@ -31,6 +31,11 @@ def test_finished_job_is_not_resumed_without_a_further_goal(cli, trained):
     code, _, err = cli("train", "--resume", "--out", trained)
     assert code == 2
     assert "has reached mean return 0.2" in err
+    before = RunFolder(trained).read_progress()
+    code, _, err = cli("train", "--resume", "--out", trained, "--stop-steps", "10")
+    assert code == 2
+    assert "so nothing is left to do" in err
+    assert RunFolder(trained).read_progress() == before
 
 
 def test_sweep_resumes_each_trial_at_its_checkpoint(cli, tmp_path):

@@ -37,7 +37,7 @@ def _evaluate(
     env: Annotated[
         str | None,
         typer.Option(
-            help="Another env of the same observations and actions.",
+            help="Another env of the same observations and actions; its file is evaluation-ENV.json.",
             metavar="ENV",
             show_default="the run's",
             autocompletion=env_names,
@@ -70,6 +70,8 @@ def _evaluate(
     json: Json = False,
 ) -> None:
     """Run a trained policy: print its return with a 95 % interval, and write evaluation.json.
+
+    With --env ENV the file is evaluation-ENV.json, with a dash for each character that a file name cannot have.
 
     Where the env has a set of contexts, episodes take them in turn.
 

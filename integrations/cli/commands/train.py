@@ -26,7 +26,7 @@ from ...rllib.multi_agent.grouping import WAYS
 from ...rllib.run_folder import FolderTaken
 from ...rllib.settings import DEFAULT_STOP_STEPS, SCHEDULERS, TRACKERS, parse_assignments, read_config_file
 from ..app import command
-from ..console import PLAIN_SECONDS, terminal_console
+from ..console import PLAIN_SECONDS, spinning, terminal_console
 from ..option_types import ENV_EXAMPLES, env_argument, flag, one_of, real, text, whole
 
 SPEC_CHECKS: Mapping[str, Any] = {"full": True, "sample": "sample", "off": False}
@@ -185,12 +185,26 @@ def _train(
     if values.get("env") is None and not resume:
         raise envoi.EnvoiError(f"which env? Give its name, {ENV_EXAMPLES}")
     find(algo)
-    if resume and out is not None and not (values.get("env") and RunFolder(out).blank):
-        job = Job.existing(out, values)
-    else:
-        settings = Settings(**values)
-        job = _new_job(settings) if out is None else Job.new(settings, out)
+    with terminal_console() as console, _preparing(console):  # which imports RLlib
+        if resume and out is not None and not (values.get("env") and RunFolder(out).blank):
+            job = Job.existing(out, values)
+        else:
+            settings = Settings(**values)
+            job = _new_job(settings) if out is None else Job.new(settings, out)
     raise typer.Exit(_run(job))
+
+
+@contextmanager
+def _preparing(console: Console) -> Iterator[None]:
+    """Shows on a terminal that a job is checked."""
+    live = spinning(console)
+    if console.is_terminal:
+        live.start()
+        live.update(Spinner("dots", "preparing …"))
+    try:
+        yield
+    finally:
+        live.stop()
 
 
 def _given(context: typer.Context, name: str) -> bool:
@@ -229,8 +243,9 @@ def _run(job: Job) -> int:
     """Runs a job with live progress, and prints its result."""
     folder = job.folder
     with terminal_console() as console:
+        began, before = time.monotonic(), sum(state.env_steps for state in job.states.values())
         try:
-            with _progress(console, job) as observe:
+            with _progress(console, job, began, before) as observe:
                 outcome = job.run(observe=observe, quiet=True)
         except KeyboardInterrupt:
             held = "the last checkpoint is kept; " if folder.checkpoint.exists() else ""
@@ -238,7 +253,7 @@ def _run(job: Job) -> int:
             return 130
         for note in outcome.notes[len(job.notes) :]:
             console.print(f"{_NOTE} {escape(note)}")
-        console.print(_conclusion(outcome))
+        console.print(_conclusion(outcome, time.monotonic() - began, before > 0))
         if outcome.interrupted:
             return 130
         return 0 if outcome.best is not None and outcome.learned else 1
@@ -248,7 +263,7 @@ def _resume_hint(folder: RunFolder) -> str:
     return f"continue with: envoi train --resume --out {escape(str(folder.path))}"
 
 
-def _conclusion(outcome: Outcome) -> str:
+def _conclusion(outcome: Outcome, seconds: float, resumed: bool) -> str:
     """Returns the last line: the result, the output folder, and how to continue."""
     folder, path = outcome.folder, escape(str(outcome.folder.path))
     if outcome.best is None and outcome.interrupted:
@@ -273,7 +288,8 @@ def _conclusion(outcome: Outcome) -> str:
         rate = f", lr {lr:g}" if isinstance(lr, float) else ""
         which = f" by the best of {len(outcome.states)} trials (seed {trial.seed}{rate})"
     mean = "no episode ended" if state.return_mean is None else f"mean return {state.return_mean:.4g}"
-    done = f"{mean} after {state.env_steps:,} env steps in {_duration(state.seconds)}{which}; saved in {path}"
+    took = _duration(seconds) + (" of this call" if resumed else "")
+    done = f"{mean} after {state.env_steps:,} env steps in {took}{which}; saved in {path}"
     if state.reached is not None:
         verb = "reached" if state.reached.startswith("mean return") else "done with"
         return f"[bold green]{verb}[/bold green] {done}; see it with: envoi evaluate {path}"
@@ -291,10 +307,9 @@ def _duration(seconds: float) -> str:
 
 
 @contextmanager
-def _progress(console: Console, job: Job) -> Iterator[Callable[[Report], None]]:
+def _progress(console: Console, job: Job, began: float, before: int) -> Iterator[Callable[[Report], None]]:
     """Provides a function that shows an iteration: in one line that changes, or without a terminal in further lines."""
-    settings, before = job.settings, sum(state.env_steps for state in job.states.values())
-    began, last_line, text, spinner = time.monotonic(), -math.inf, "starting Ray …", Spinner("dots")
+    settings, last_line, text, spinner = job.settings, -math.inf, "starting Ray …", Spinner("dots")
 
     def observe(report: Report) -> None:
         nonlocal last_line, text
@@ -324,6 +339,8 @@ def _progress(console: Console, job: Job) -> Iterator[Callable[[Report], None]]:
     live = Live(get_renderable=render, console=console, redirect_stdout=False, redirect_stderr=False)
     if console.is_terminal:
         live.start()
+    else:
+        console.print(text)
     try:
         yield observe
     finally:
