@@ -32,7 +32,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-deep test-search test-tf test-envpool test-all test-extras test-matrix lint size docs docs-serve \
+.PHONY: dist demo test test-deep test-search test-tf test-envpool test-all test-extras test-matrix lint size docs docs-serve \
 	docs-tables bench bench-tf bench-envpool bench-memory bench-publish learning clean
 
 demo: $(VENV)/ready-demo
@@ -86,6 +86,15 @@ docs: docs-tables
 
 docs-serve: docs-tables
 	$(DOCS_VENV)/bin/zensical serve
+
+# setuptools gives the files that it generates the time of the build, so the sdist is packed again.
+DATE = $(shell git log -1 --format=%ct)
+dist:
+	rm -rf dist build/lib
+	SOURCE_DATE_EPOCH=$(DATE) $(PYTHON) -m build
+	cd dist && for sdist in *.tar.gz; do tar xzf $$sdist && tar -c --format=ustar --sort=name --mtime=@$(DATE) --owner=0 --group=0 \
+		--numeric-owner --mode=u+rw,go=rX $${sdist%.tar.gz} | gzip -n9 > $$sdist && rm -r $${sdist%.tar.gz}; done
+	$(PYTHON) -m twine check --strict dist/*
 
 test-extras: $(VENV)/ready
 	$(BIN)/pytest tests/extras

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "pictures"
 SHOWN = {
-    "envoi": {"catch": 5, "gridworld": 6, "pursuit": 3},
+    "envoi": {"catch": 5, "gridworld": 6, "maze": 6, "pursuit": 3},
     "gymnasium": {
         "CartPole-v1": 9,
         "Pendulum-v1": 20,

@@ -1,6 +1,5 @@
-// Code and tables. Short words of code stay on one line, and long ones break at their underscores, slashes and colons. The tests that
-// hold a row are shown on a click. On narrow screens site.css shows each row of a table as a card, whose lines begin with the
-// names of their columns.
+// Code and tables. Short words of code stay on one line, and long ones break at their underscores, slashes and colons. On narrow
+// screens site.css shows each row of a table as a card, whose lines begin with the names of their columns.
 // Codes, and the names in the headings of the reference.
 const CODES = ".md-typeset :is(p, li, td) code, .md-typeset th, .md-typeset th code, .md-typeset .doc-object-name"
 const breakable = (code, longest) => {
@@ -13,19 +12,6 @@ const breakable = (code, longest) => {
     return word === " " ? [word] : [whole]
   }))
 }
-const folded = cell => {
-  const list = document.createElement("span"), button = document.createElement("button")
-  const count = cell.querySelectorAll("code").length
-  list.append(...cell.childNodes)
-  const show = open => {
-    list.hidden = !open
-    button.textContent = `${open ? "▾" : "▸"} ${count} ${count === 1 ? "test" : "tests"}`
-    button.setAttribute("aria-expanded", open)
-  }
-  button.addEventListener("click", () => show(list.hidden))
-  cell.append(button, list)
-  show(false)
-}
 document.addEventListener("DOMContentLoaded", () => {
   for (const code of document.querySelectorAll(CODES))
     breakable(code, code.closest("td:first-child, p, li") ? 24 : 14)
@@ -34,7 +20,6 @@ document.addEventListener("DOMContentLoaded", () => {
     if (names.length > 5) table.dataset.matrix = ""
     for (const row of table.querySelectorAll("tbody tr"))
       [...row.cells].forEach((cell, index) => {
-        if (names[index] === "held by" && cell.innerText.trim()) folded(cell)
         if (names.length > 2 && index) cell.dataset.name = names[index]
       })
     if (names.length > 1 && names.length < 7) table.dataset.columns = names.length

@@ -41,7 +41,8 @@ TRAINS = {"checkpoints.md", "coming_from/rllib.md", "rllib.md", "training.md"}
 NOT_RUN = object()
 """The output of code that is not run."""
 
-SHORTER = {'{"training_iteration": 20}': '{"training_iteration": 1}', "model.learn(100_000)": "model.learn(2_048)"}
+SHORTER = {f'{{"training_iteration": {stop}}}': '{"training_iteration": 1}' for stop in (15, 20)}
+SHORTER |= {"model.learn(100_000": "model.learn(8_192"}
 """Stops of pages, and the earlier ones of their tests."""
 
 
@@ -110,8 +111,9 @@ def test_the_code_of_a_page_runs_and_prints_what_it_shows(page, monkeypatch, tmp
         warnings.simplefilter("always" if noisy else "ignore", Warning if noisy else NarrowingWarning)
         with ray_for_pages() if page in TRAINS else contextlib.nullcontext():
             run(shortened(text := (DOCS / page).read_text()), page, vars(module))
-    pictures = re.findall(r"\]\((?:\.\./)?pictures/([\w.]+)\)", text)
-    assert [name for name in pictures if not list(tmp_path.rglob(name))] == []  # `docs/page_pictures.py` keeps them
+    for picture in re.findall(r'savefig\("([\w.]+)"', text):  # which `docs/page_pictures.py` keeps
+        assert (tmp_path / picture).is_file()
+        assert f"pictures/{picture})" in text
 
 
 def test_code_fits_its_column_on_a_screen_of_1280_points():
@@ -229,8 +231,11 @@ def test_environments_of_the_gallery_have_their_names():
 
 def test_the_address_is_that_of_the_project():
     address = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Repository"]
-    for text in [(ROOT / "README.md").read_text(), *((DOCS / page).read_text() for page in PAGES)]:
+    for text in [(readme := (ROOT / "README.md").read_text()), *((DOCS / page).read_text() for page in PAGES)]:
         assert {*re.findall(r"https://github\.com/[\w-]+/envoi\b", text)} <= {address}
+    pictures = re.findall(rf"!\[.*?\]\({address}/raw/main/([\w./-]+)\)", readme)
+    assert len(pictures) == readme.count("![") == 3
+    assert all((ROOT / name).is_file() for name in pictures)
 
 
 NOT_SHOWN = {

@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 from functools import cache
+from itertools import pairwise
 
 import pytest
 from prose import ROOT, python_files
@@ -114,21 +115,21 @@ HELD = ("carl", "qgym", "tf_agents", "gridverse")
 
 
 def test_every_test_that_is_named_exists():
-    named = [found for text in PAGES.values() for found in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)]
+    named = [found for text in PAGES.values() for found in re.findall(r"(tests/[\w/]+\.py)::(\w+)", text)]
     assert len(named) > 50
     assert [f"{path}::{test}" for path, test in named if test not in defined(ROOT / path)] == []
 
 
 def test_every_row_is_held_by_a_test():
     lines = [line for name in HELD for line in PAGES[name].splitlines()]
-    rows = [line for line in lines if line.startswith("| ") and not line.endswith("| held by |")]
+    rows = [line for before, line in pairwise(lines) if line.startswith("| ") and before]
     assert len(rows) > 40
-    assert [row for row in rows if not re.search(r"`tests/[\w/]+\.py::\w+` \|$", row)] == []
+    assert [row for row in rows if not re.search(r"<!-- tests/[\w/]+\.py::\w+.* --> \|$", row)] == []
 
 
 def test_every_page_has_its_three_parts():
     for name in PAGES.keys() - {"index"}:
-        headings = re.findall(r"^## .*$", PAGES[name], re.MULTILINE)
+        headings = re.findall(r"^## (?!From nothing).*$", PAGES[name], re.MULTILINE)
         assert headings[:3] == ["## What you had", "## What you write now", "## What differs on purpose"], name
         assert f"]({name}.md)" in PAGES["index"]
 

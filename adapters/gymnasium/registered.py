@@ -20,7 +20,7 @@ from ..loading import load
 from ..registry import FRAMEWORKS
 from .form import ToGymnasium
 
-LIMITS = {"Catch": None, "CartPole": 500, "Pendulum": 200, "GridWorld": 100}
+LIMITS = {"Catch": None, "CartPole": 500, "Pendulum": 200, "GridWorld": 100, "Maze": None}
 """The models, each with the time limit in steps of its `EnvSpec`."""
 
 
