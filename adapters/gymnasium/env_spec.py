@@ -33,7 +33,18 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import VectorEnv
 
 import envoi
-from envoi import AgentLanes, Contextual, FixedLength, Lanes, Model, ModelBatch, MultiEnv, MultiModel, as_single
+from envoi import (
+    AgentLanes,
+    Contextual,
+    FixedLength,
+    Lanes,
+    Model,
+    ModelBatch,
+    MultiEnv,
+    MultiModel,
+    SpecError,
+    as_single,
+)
 from envoi.structural_equality import structure
 from envoi.wrapping.delegate import Around
 from envoi.wrapping.one_agent import OneOfMany, Sole
@@ -188,13 +199,34 @@ def make_form(
     name: str = "", *, source: str | EnvSpec | None = None, around: Iterable[Any] = (), **arguments: Any
 ) -> gymnasium.Env[Any, Any]:
     """Makes the form of an environment that `load`, or `gymnasium.make` of `source`, makes, with core wrappers."""
-    core: Any = load(name, **arguments) if source is None else from_env(gymnasium.make(from_text(source), **arguments))
+    core: Any = _load(name, **arguments) if source is None else from_env(gymnasium.make(from_text(source), **arguments))
     core = _wrapped(core, around)
     # Now, because gymnasium assigns the spec to a source inside.
     given = {"name": name} if source is None else {"source": source}
     mark(core, spec=made_spec(**given, **arguments, **({"around": [*around]} if around else {})))
     # By the registry, because the modules of the forms import this one.
     return FRAMEWORKS["gymnasium"].adapter.FORM(as_single(core) if isinstance(core, MultiEnv) else core)
+
+
+def _load(name: str, **arguments: Any) -> Any:
+    """Loads an environment. A model takes no `render_mode`: it has one, which is compared."""
+    scheme, _, place = name.partition("?")[0].partition(":")
+    is_model = scheme == "envoi"
+    if scheme == "python" and "render_mode" in arguments:
+        is_model = isinstance(kind := load_env_creator(place), type) and issubclass(kind, (Model, MultiModel))
+    if not is_model:
+        return load(name, **arguments)
+    mode = arguments.pop("render_mode", None)
+    core: Any = load(name, **arguments)
+    check_render_mode(core, mode)
+    return core
+
+
+def check_render_mode(core: Any, mode: str | None) -> None:
+    """Checks a `render_mode` that `gymnasium.make` was given; None is any."""
+    if mode not in (None, core.render_mode):
+        model = type(core.unwrapped).__name__
+        raise SpecError(f"render_mode: expected {core.render_mode!r}, which {model} has, got {mode!r}")
 
 
 def _wrapped(core: Any, around: Iterable[Any]) -> Any:

@@ -14,10 +14,11 @@ from typing import Any
 
 import gymnasium
 
-from envoi import SpecError, TimeLimit
+from envoi import TimeLimit
 
 from ..loading import load
 from ..registry import FRAMEWORKS
+from .env_spec import check_render_mode
 from .form import ToGymnasium
 
 LIMITS = {"Catch": None, "CartPole": 500, "Pendulum": 200, "GridWorld": 100, "Maze": None}
@@ -35,8 +36,7 @@ def make_model(
 ) -> Any:
     """Makes a model in gymnasium's form, or for `gymnasium.make_vec` a batch in its vector form."""
     core: Any = load(f"python:envoi.models:{model}", **arguments)
-    if render_mode not in (None, core.render_mode):
-        raise SpecError(f"render_mode: expected {core.render_mode!r}, which {model} has, got {render_mode!r}")
+    check_render_mode(core, render_mode)
     if num_envs is None:
         return ToGymnasium(core)
     core = core if max_episode_steps is None else TimeLimit(core, max_episode_steps)

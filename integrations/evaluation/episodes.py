@@ -21,19 +21,24 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 import envoi
+from envoi import tree
 from envoi.adapters import from_env, load
 from envoi.adapters.conversion import one_agent
 from envoi.context import Contexts, ContextSet
 from envoi.context.regions import REGIONS
 from envoi.protocol.process import Process
 from envoi.seeding import check_seed
+from envoi.spec.base import Spec
+from envoi.spec.nested import check_branch
 
 from ..env_contexts import contextual_of, name_overlap, read_set, with_contexts
 from ..errors import one_line
 from ..first_lane import FirstLane
 from .policies import Acting, acting_of, seat, sendable
-from .tables import check_parquet, write_tables
+from .tables import OVERLAP, check_parquet, write_tables
 
 
 @dataclass(frozen=True)
@@ -132,9 +137,10 @@ def evaluate(
     try:
         found = _contexts_of(contexts, core, seed)
         asked = _Asked(policy, env, None if found is None else dict(_pairs(found)), batched, explore, lanes, max_steps)
-        if is_own and found is not None:
-            _warn_of_overlap(contextual_of(core), found)
+        trained = contextual_of(core).contexts if is_own and contextual_of(core) is not None else {}
         core = _prepare(core, asked, acting)
+        if found is not None:
+            _warn_of_overlap(contextual_of(core), trained, found)
         row = {"env": _name_of(env, core), "variant": variant or acting.name}
         row["train_seed"] = acting.train_seed if train_seed is None else train_seed
         tasks = _tasks(core, row, found, episodes, seed)
@@ -249,14 +255,13 @@ def _prepare(core: envoi.Env, asked: _Asked, acting: Acting) -> envoi.Env:
     raise envoi.EnvoiError(f"env: the policy was trained with {spaces}, and this env has others")
 
 
-def _warn_of_overlap(contextual: envoi.Contextual | None, found: Found) -> None:
-    """Warns of contexts to be judged on that the policy has been trained on, those of the env's own set."""
-    trained = [] if contextual is None else [*contextual.contexts.values()]
-    if contextual is None or len(trained) < 2:
-        return
-    named = name_overlap({key: one for region, key, one in found if region != "train"}, trained, contextual)
+def _warn_of_overlap(contextual: Any, trained: Contexts, found: Found) -> None:
+    """Warns of contexts to be judged on that are also of the set of a run, if it has one, or of the region `train`."""
+    known = [*trained.values()] if len(trained) > 1 else []
+    known += [contextual.fill_context_with_default(context) for region, _, context in found if region == "train"]
+    named = name_overlap({key: one for region, key, one in found if region != "train"}, known, contextual)
     if named:
-        warnings.warn(f"contexts to be judged on that are also of the training set: {named}", stacklevel=3)
+        warnings.warn(f"{OVERLAP}: {named}", stacklevel=3)
 
 
 def _tasks(core: envoi.Env, row: Mapping[str, Any], found: Found | None, episodes: int, seed: int) -> list[Task]:
@@ -352,6 +357,9 @@ class _Lane:
 
     def __init__(self, env: Any, acting: Acting, max_steps: int) -> None:
         self.seat, self.task, self._acting, self._max_steps = seat(env), None, acting, max_steps
+        core = getattr(env, "core", env)
+        self._contextual = contextual_of(core)
+        self._spec = env.action_spec if isinstance(env, envoi.Env) else None  # forms check actions themselves
 
     def begin(self, task: Task | None) -> bool:
         """Begins an episode; False if there is none left."""
@@ -365,15 +373,16 @@ class _Lane:
         self._row = dict(task.row)
         if task.options is None:
             self._row["context_id"] = here.info.get("context_id")
-            contextual = contextual_of(getattr(here.env, "core", here.env))
-            if contextual is not None:
-                self._row |= {f"context.{name}": value for name, value in contextual.context.items()}
+            if self._contextual is not None:
+                self._row |= {f"context.{name}": value for name, value in self._contextual.context.items()}
         self._acting.begin(here, task.row["seed"])
         return True
 
     def step(self, action: Any) -> dict[str, Any] | None:
         """Acts, and returns the episode's row if that ended it."""
         here, row = self.seat, self._row
+        if self._spec is not None:
+            _check_action(self._spec, action)
         with one_line():
             here.observation, reward, terminated, truncated, *more, here.info = here.env.step(action)
             here.reward = float(reward)
@@ -387,13 +396,28 @@ class _Lane:
                     f"an episode ({where}) did not end within {self._max_steps} steps; see max_steps"
                 )
             return None
-        success = here.info.get("is_success")
-        return row | {
-            "return": sum(self._rewards),
-            "length": len(self._rewards),
-            "terminated": over[0],
-            "success": None if success is None else float(success),
-        }
+        ended = {"return": sum(self._rewards), "length": len(self._rewards), "terminated": over[0], "success": None}
+        if self._contextual is None:
+            success = here.info.get("is_success")
+            return row | ended | {"success": None if success is None else float(success)}
+        episode = {"context_id": row["context_id"], "context": dict(self._contextual.context), **ended, "lane": 0}
+        return row | ended | {"success": self._contextual.success_of(episode, here.info)}
+
+
+def _check_action(spec: Any, action: Any, path: str = "policy: action") -> None:
+    """Checks an action against its spec, where another width of numbers will do; a model itself would take any."""
+    if not isinstance(spec, Spec):
+        check_branch(spec, action, path)
+        for part, key, inner in tree.children(spec):
+            _check_action(inner, action[key], path + part)
+        return
+    try:
+        spec.validate(action, path)
+    except envoi.SpecError:
+        array, dtype = np.asarray(action), getattr(spec, "dtype", None)
+        if dtype is None or array.dtype.kind not in "biuf" or not np.can_cast(array.dtype, dtype, "same_kind"):
+            raise
+        spec.validate(array.astype(dtype), path)
 
 
 # Other processes.

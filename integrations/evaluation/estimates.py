@@ -71,7 +71,7 @@ def interval_of_mean(values: Scores, seed: int, resamples: int) -> tuple[float, 
 
 
 def _ends(values: Scores) -> tuple[Any, Any]:
-    low, high = np.percentile(values, [2.5, 97.5], axis=0)
+    low, high = np.percentile(values, [2.5, 97.5], axis=0).tolist()
     return low, high
 
 

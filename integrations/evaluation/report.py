@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import math
 import platform
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -22,9 +22,9 @@ from envoi.context.regions import REGIONS
 from . import estimates
 from .charts import HUES, Dot, Series, heat_map, interval_chart, line_chart
 from .estimates import Scores, interval, interval_of_improvement, interval_of_mean, probability_of_improvement
-from .tables import Row, csv_text, latex_text, read_rows, write_tables
+from .tables import OVERLAP, Row, csv_text, latex_text, read_rows, write_tables
 
-ENOUGH_SEEDS = 5
+ENOUGH_SEEDS, MOST_FEATURES = 5, 8
 _NEEDED = ("env", "variant", "train_seed", "region", "context_id", "episode", "return")
 _COLUMNS = {
     "regions": ("variant", "region", "iqm", "iqm_low", "iqm_high", "gap", "gap_low", "gap_high"),
@@ -40,10 +40,10 @@ class _Data:
     env: str
     scores: dict[tuple[str, str], Scores]
     seeds: dict[str, list[str]]
-    contexts: dict[str, dict[str, dict[str, Any]]]  # values by region and id
-    episodes: dict[tuple[str, str, str], int]  # by variant, region and context
+    contexts: dict[str, dict[Any, dict[str, Any]]]  # values by region and id
+    episodes: dict[tuple[str, str, Any], int]  # by variant, region and context
     success: dict[tuple[str, str], float]
-    overlap: list[str]
+    warning: str  # of contexts that are trained on and judged on
     total: int
     folders: dict[str, list[Path]] = field(default_factory=dict[str, list[Path]])  # of each variant
 
@@ -71,7 +71,7 @@ def report(
     """Writes what evaluations of several seeds and variants show: a page, and its tables as CSV, parquet and LaTeX.
 
     A score is the mean return of one `train_seed` in one context. Figures and intervals are those of rliable (Agarwal
-    et al., 2021) over seeds and contexts. With fewer than five seeds the page claims nothing.
+    et al., 2021) over seeds and contexts. With fewer than five seeds there are no intervals, and nothing is claimed.
 
     Args:
         evaluations: One or several of: `evaluation.csv`, `evaluation.parquet`, a folder that has one of them, such as
@@ -142,8 +142,8 @@ def _rows_of(given: Any) -> tuple[str, Sequence[Mapping[str, Any]]]:
 
 def _gather(read: Sequence[tuple[Path | None, tuple[str, Sequence[Mapping[str, Any]]]]]) -> _Data:
     """Checks rows, and brings them together."""
-    returns: dict[tuple[str, str, str, str], dict[str, float]] = {}
-    contexts: dict[str, dict[str, dict[str, Any]]] = {}
+    returns: dict[tuple[str, str, str, Any], dict[str, float]] = {}
+    contexts: dict[str, dict[Any, dict[str, Any]]] = {}
     seeds: dict[str, dict[str, None]] = {}
     solved: dict[tuple[str, str], list[float]] = {}
     folders: dict[str, list[Path]] = {}
@@ -155,9 +155,10 @@ def _gather(read: Sequence[tuple[Path | None, tuple[str, Sequence[Mapping[str, A
         if lacking:
             raise envoi.EnvoiError(f"{name}: expected the columns of an evaluation, got none called {lacking[0]!r}")
         for line, row in enumerate(rows, 2):
-            texts = [str(row[column]) if row[column] is not None else None for column in _NEEDED[:-1]]
-            of_env, variant, train_seed, region, key, episode = (text or "" for text in texts)
+            texts = [str(row[column]) if row[column] is not None else "" for column in _NEEDED[:-1]]
+            of_env, variant, train_seed, region, key, episode = texts
             variant, region = variant or "policy", region or "all"
+            key = row["context_id"] if isinstance(row["context_id"], int) else key
             env = env or (of_env, name)
             if of_env != env[0]:
                 raise envoi.EnvoiError(f"a report is of one env, got {env[0]!r} in {env[1]} and {of_env!r} in {name}")
@@ -193,16 +194,28 @@ def _gather(read: Sequence[tuple[Path | None, tuple[str, Sequence[Mapping[str, A
                 raise envoi.EnvoiError(f"{where} lacks the context {key!r}, which others have")
         scores[variant, region] = np.array([[sum(cell.values()) / len(cell) for cell in row if cell] for row in cells])
     trained = [*contexts.get("train", {}).values()]
-    overlap = [
-        key for name in order if name != "train" for key, one in contexts[name].items() if one and one in trained
-    ]
-    episodes: dict[tuple[str, str, str], int] = {}
+    judged = [(key, one) for name in order if name != "train" for key, one in contexts[name].items()]
+    both = [str(key) for key, one in judged if one and one in trained]
+    warning = f"{OVERLAP}: {', '.join(both[:10])}" + (", …" if len(both) > 10 else "") if both else ""
+    if both:
+        warnings.warn(warning, stacklevel=3)
+    episodes: dict[tuple[str, str, Any], int] = {}
     for (variant, _, region, key), found in returns.items():
         episodes[variant, region, key] = episodes.get((variant, region, key), 0) + len(found)
     means = {key: sum(found) / len(found) for key, found in solved.items()}
     names = {variant: list(found) for variant, found in seeds.items()}
     ordered = {name: contexts[name] for name in order}
-    return _Data(env[0], scores, names, ordered, episodes, means, overlap, sum(map(len, returns.values())), folders)
+    return _Data(
+        env[0],
+        scores,
+        names,
+        ordered,
+        episodes,
+        means,
+        warning if both else "",
+        sum(map(len, returns.values())),
+        folders,
+    )
 
 
 def _number(cell: Any) -> Any:
@@ -219,14 +232,15 @@ def _number(cell: Any) -> Any:
 def _region_table(data: _Data, seed: int, resamples: int) -> list[Row]:
     rows: list[Row] = []
     for (variant, region), scores in data.scores.items():
-        low, high = interval(estimates.interquartile_mean, scores, seed, resamples)
-        row = {"variant": variant, "region": region, "iqm": float(estimates.interquartile_mean(scores))}
-        row |= {"iqm_low": float(low), "iqm_high": float(high), "gap": None, "gap_low": None, "gap_high": None}
+        figure = estimates.interquartile_mean
+        row: dict[str, Any] = {"variant": variant, "region": region, "iqm": float(figure(scores))}
+        ends = interval(figure, scores, seed, resamples) if data.is_enough else (None, None)
+        row |= {"iqm_low": ends[0], "iqm_high": ends[1], "gap": None, "gap_low": None, "gap_high": None}
         trained = data.scores.get((variant, "train"))
         if trained is not None:
             gaps = trained.mean(1) - scores.mean(1)
-            low, high = interval_of_mean(gaps, seed, resamples)
-            row |= {"gap": float(gaps.mean()), "gap_low": float(low), "gap_high": float(high)}
+            ends = interval_of_mean(gaps, seed, resamples) if data.is_enough else (None, None)
+            row |= {"gap": float(gaps.mean()), "gap_low": ends[0], "gap_high": ends[1]}
         rows.append(row)
     return rows
 
@@ -237,9 +251,9 @@ def _improvement_table(data: _Data, seed: int, resamples: int) -> list[Row]:
         having = [variant for variant in data.seeds if (variant, region) in data.scores]
         for x, y in itertools.permutations(having, 2):
             pair = data.scores[x, region], data.scores[y, region]
-            low, high = interval_of_improvement(*pair, seed, resamples)
+            low, high = interval_of_improvement(*pair, seed, resamples) if data.is_enough else (None, None)
             row: Row = {"region": region, "x": x, "y": y, "probability": probability_of_improvement(*pair)}
-            rows.append({**row, "low": float(low), "high": float(high)})
+            rows.append({**row, "low": low, "high": high})
     return rows
 
 
@@ -286,7 +300,7 @@ def _note(text: str) -> str:
 
 
 def _header(data: _Data) -> str:
-    contexts = hashlib.sha256(json.dumps(data.contexts, sort_keys=True).encode()).hexdigest()[:16]
+    contexts = hashlib.sha256(repr(data.contexts).encode()).hexdigest()[:16]
     sizes = ", ".join(f"{len(found)} {name}" for name, found in data.contexts.items())
     rows = [("env", data.env), ("episodes", f"{data.total:,}"), ("contexts", f"{sizes} (SHA-256 {contexts}…)")]
     rows.append(("features that differ", ", ".join(data.features) or "none"))
@@ -297,16 +311,11 @@ def _header(data: _Data) -> str:
     if not data.is_enough:
         few = [name for name, seeds in data.seeds.items() if len(seeds) < ENOUGH_SEEDS]
         text = _note(f"fewer than five seeds: {', '.join(few)}. Intervals and comparisons are left out.") + text
-    if data.overlap:
-        named = ", ".join(data.overlap[:10]) + (", …" if len(data.overlap) > 10 else "")
-        text = _note(f"Contexts to be judged on that are also training contexts: {named}") + text
-    return text
+    return (_note(data.warning) if data.warning else "") + text
 
 
-def _with_ends(value: Any, low: Any, high: Any, is_enough: bool) -> str:
-    if value is None:
-        return "n/a"
-    return f"{value:.4g}" + (f" [{low:.4g}, {high:.4g}]" if is_enough else "")
+def _with_ends(value: Any, low: Any, high: Any) -> str:
+    return ("n/a" if value is None else f"{value:.4g}") + ("" if low is None else f" [{low:.4g}, {high:.4g}]")
 
 
 def _summary(data: _Data, rows: Sequence[Row], resamples: int) -> str:
@@ -314,8 +323,8 @@ def _summary(data: _Data, rows: Sequence[Row], resamples: int) -> str:
         (
             row["variant"],
             row["region"],
-            _with_ends(row["iqm"], row["iqm_low"], row["iqm_high"], data.is_enough),
-            _with_ends(row["gap"], row["gap_low"], row["gap_high"], data.is_enough),
+            _with_ends(row["iqm"], row["iqm_low"], row["iqm_high"]),
+            _with_ends(row["gap"], row["gap_low"], row["gap_high"]),
             f"{data.success[key]:.0%}" if (key := (row["variant"], row["region"])) in data.success else "n/a",
         )
         for row in rows
@@ -417,6 +426,8 @@ def _maps(data: _Data, hues: Mapping[str, int], seed: int, resamples: int) -> st
     features = data.features
     if not features:
         return _note("All contexts are alike, or they differ in no number.")
+    if len(features) > MOST_FEATURES:
+        return _note(f"The contexts differ in {len(features)} numbers, too many for maps.")
     trained = [*data.contexts.get("train", {}).values()]
     charts: list[str] = []
     if len(features) > 1:
@@ -516,16 +527,17 @@ def _entropy(shares: Sequence[float]) -> float:
 
 def _worst(data: _Data, rows: Sequence[Row]) -> str:
     worst = sorted(rows, key=lambda row: row["mean"])[:10]
+    features = data.features if len(data.features) <= MOST_FEATURES else []
     shown = [
         (
             *(row[name] for name in ("variant", "region", "context_id")),
             f"{row['mean']:.4g}",
-            *(f"{data.contexts[row['region']][row['context_id']].get(name):.4g}" for name in data.features),
+            *(f"{data.contexts[row['region']][row['context_id']].get(name):.4g}" for name in features),
         )
         for row in worst
     ]
     more = "<p>All contexts are in <code>contexts.csv</code>, <code>.parquet</code> and <code>.tex</code>.</p>"
-    return _table(shown, ("variant", "region", "context", "mean return", *data.features)) + more
+    return _table(shown, ("variant", "region", "context", "mean return", *features)) + more
 
 
 def _reproduction(data: _Data, tables: Mapping[str, list[Row]], seed: int, resamples: int) -> str:

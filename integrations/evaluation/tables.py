@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import envoi
 from envoi.atomic_write import write_atomically
 
 Row = Mapping[str, Any]
+OVERLAP = "contexts to be judged on that are also training contexts"
+"""The beginning of warnings of such contexts."""
 
 
 def check_parquet() -> Any:
@@ -33,24 +39,51 @@ def write_tables(
 ) -> None:
     """Writes each table as `<name>.csv` and `.parquet`, and other files by name; all are made before any is written.
 
-    `columns` has the columns of the tables that may be empty.
+    `columns` has the columns of the tables that may be empty. Ids are alike in both files: `read_rows` returns the same
+    from either.
     """
     files: dict[str, str | bytes] = {}
     for name, rows in tables.items():
         names = list(rows[0]) if columns is None else columns[name]
+        rows = _with_plain_ids(rows) if "context_id" in names else rows
         files |= {f"{name}.csv": csv_text(rows, names), f"{name}.parquet": _parquet_bytes(rows, names)}
     folder.mkdir(parents=True, exist_ok=True)
     for name, contents in {**files, **(more or {})}.items():
         write_atomically(folder / name, contents)
 
 
+def _with_plain_ids(rows: Sequence[Row]) -> list[Row]:
+    """Returns rows whose ids are all integers, or else all texts, which CSV and parquet can hold."""
+    keys = [row["context_id"] for row in rows]
+    if not all(key is None or (isinstance(key, (int, np.integer)) and not isinstance(key, bool)) for key in keys):
+        keys = [None if key is None else str(key) for key in keys]
+    return [{**row, "context_id": key} for row, key in zip(rows, keys, strict=True)]
+
+
 def csv_text(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """Returns a table as CSV; floats have all their digits, and None is an empty cell."""
+    """Returns a table as CSV; floats have all their digits, and None is an empty cell.
+
+    A text that is an id and could be read as an integer is in quotation marks.
+    """
     file = io.StringIO(newline="")
     writer = csv.DictWriter(file, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:
+        key = row.get("context_id")
+        writer.writerow({**row, "context_id": repr(key)} if isinstance(key, str) and _NOT_PLAIN.fullmatch(key) else row)
     return file.getvalue()
+
+
+_NOT_PLAIN = re.compile(r"-?(?:0|[1-9]\d*)|(['\"]).*\1", re.DOTALL)
+"""Texts that `_id_of` would not return as they are."""
+
+
+def _id_of(cell: str) -> Any:
+    """Returns the id of a context that a cell of CSV holds."""
+    try:
+        return ast.literal_eval(cell) if _NOT_PLAIN.fullmatch(cell) else cell
+    except (ValueError, SyntaxError):  # of a file that others have written
+        return cell
 
 
 _TEXTS = ("env", "variant", "region", "x", "y")
@@ -92,7 +125,7 @@ def _escape(value: Any) -> str:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Reads a table of CSV or parquet; numbers of CSV are numbers, and empty cells None."""
+    """Reads a table of CSV or parquet; of CSV, ids are as `write_tables` got them, other cells are text or None."""
     if path.suffix == ".parquet":
         check_parquet()
         from pyarrow import ArrowException, parquet
@@ -109,4 +142,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     for index, row in enumerate(rows):
         if None in row or None in row.values():
             raise envoi.EnvoiError(f"{path}: line {index + 2} has another number of cells than the header")
-    return [{name: None if cell == "" else cell for name, cell in row.items()} for row in rows]
+    return [
+        {name: None if cell == "" else _id_of(cell) if name == "context_id" else cell for name, cell in row.items()}
+        for row in rows
+    ]

@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from traces import exact
 
 import envoi
-from envoi.adapters import load, names_of
+from envoi.adapters import load, names_of, to_gymnasium
 from envoi.adapters.gymnasium.registered import LIMITS
 from envoi.models import MODELS
 
@@ -51,6 +51,27 @@ def test_arguments_of_make_count():
     assert gymnasium.make("envoi/GridWorld-v0", render_mode="rgb_array").render_mode == "rgb_array"
     with pytest.raises(envoi.SpecError, match="render_mode: expected None, which CartPole has, got 'rgb_array'"):
         gymnasium.make("envoi/CartPole-v0", render_mode="rgb_array")
+
+
+@pytest.mark.parametrize("name", ["envoi:catch", "envoi:gridworld", "envoi:maze", "python:envoi.models:Catch"])
+def test_a_spec_is_made_in_the_render_mode_of_its_model(name):
+    spec = to_gymnasium(load(name)).spec
+    for mode in ("rgb_array", None):
+        made = gymnasium.make(spec, render_mode=mode)
+        made.reset(seed=0)
+        assert made.render_mode == "rgb_array"
+        assert made.render().dtype == np.uint8
+    with pytest.raises(envoi.SpecError, match=r"render_mode: expected 'rgb_array', which \w+ has"):
+        gymnasium.make(spec, render_mode="human")
+
+
+def rendered(render_mode=None):
+    return load("gymnasium:CartPole-v1", render_mode=render_mode)
+
+
+def test_a_factory_gets_the_mode_that_it_takes():
+    spec = to_gymnasium(load(f"python:{__name__}:rendered")).spec
+    assert gymnasium.make(spec, render_mode="rgb_array").render_mode == "rgb_array"
 
 
 def test_lanes_are_those_of_one_batch():

@@ -458,7 +458,7 @@ def test_contexts_of_the_training_are_named(trained, tmp_path, monkeypatch):
     shutil.copytree(trained, run, symlinks=True)
     settings = RunFolder(run).read_settings()
     RunFolder(run).write_settings(Settings(**{**vars(settings), "env": "python:weighed_too:make"}))
-    with pytest.warns(UserWarning, match="also of the training set: 'seen'$"):
+    with pytest.warns(UserWarning, match="also training contexts: 'seen'$"):
         evaluate(run, contexts={"seen": {"weight": 2.0}, "new": {"weight": 3.0}}, episodes=1)
 
 
@@ -475,3 +475,43 @@ def test_a_model_sees_observations_as_in_its_training():
 
     one, other = (evaluate(policy, "gymnasium:CartPole-v1", episodes=3) for policy in (model, normalized))
     assert [row["return"] for row in one] == [row["return"] for row in other]
+
+
+def test_contexts_of_two_regions_are_named():
+    inside = {"length": 0.5}
+    with pytest.warns(UserWarning, match="also training contexts: 'again'$"):
+        rows_of(contexts={"train": {"inside": inside}, "other": {"again": inside, "new": {"length": 0.7}}}, episodes=1)
+
+
+def test_success_is_what_the_contextual_says():
+    def make():
+        return envoi.Contextual(cartpole(), {"a": {}, "b": {"length": 0.4}}, success=lambda one: one["length"] > 40)
+
+    for env, contexts in ((make, None), (make, {"c": {"length": 0.45}}), (lambda: to_gymnasium(make()), None)):
+        rows = rows_of(env=env, contexts=contexts)
+        assert [row["success"] for row in rows] == [float(row["length"] > 40) for row in rows]
+    assert {row["success"] for row in rows} == {0.0, 1.0}
+
+
+def torque(value, dtype="float64"):
+    return lambda seen: np.array([value], dtype)
+
+
+@pytest.mark.parametrize(
+    ("policy", "env", "message"),
+    [
+        (lambda seen: 2, "envoi:cartpole", "policy: action: expected 0 … 1, got 2"),
+        (lambda seen: 0.5, "envoi:cartpole", "policy: action: expected an integer, got 0.5"),
+        (torque(2.5), "envoi:pendulum", r"policy: action\[0\]: 2.5 is above its upper bound 2.0"),
+        (torque(np.nan), "envoi:pendulum", r"policy: action\[0\]: expected a number, got nan"),
+        (lambda seen: np.zeros(2), "envoi:pendulum", r"policy: action: .*shape \(1,\)"),
+    ],
+)
+def test_actions_outside_of_their_spec_are_named(policy, env, message):
+    with pytest.raises(envoi.SpecError, match=message):
+        evaluate(policy, env, episodes=1)
+
+
+def test_actions_of_another_width_are_taken():
+    returns = [evaluate(torque(1.0, dtype), "envoi:pendulum", episodes=1)[0]["return"] for dtype in ("f8", "f4", "i4")]
+    assert len(set(returns)) <= 2

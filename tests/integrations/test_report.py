@@ -24,6 +24,7 @@ from envoi.integrations.evaluation.estimates import (
     probability_of_improvement,
     share_above,
 )
+from envoi.integrations.evaluation.tables import read_rows, write_tables
 
 PEER = json.loads(Path(__file__).with_name("rliable_figures.json").read_text())
 SEED, RESAMPLES = PEER["seed"], PEER["resamples"]
@@ -219,12 +220,39 @@ def test_few_seeds_claim_nothing(tmp_path, cli, seeds):
     file = write(tmp_path / "some", rows)
     code, printed, err = cli("report", file, "--out", tmp_path / "out", "--resamples", 20)
     assert (code, err) == (0, "")
-    assert "fewer than five seeds" in printed
+    assert "fewer than five seeds: there are no intervals" in printed
+    assert " to " not in printed.partition("note:")[0]
     _, text = page_of(tmp_path / "out")
     assert "fewer than five seeds" in text
     assert "likely better" not in text
     assert "[" not in text.partition("Returns by region")[2].partition("Performance profiles")[0]
-    assert len(read(tmp_path / "out", "improvement")) == 2
+    ends = [row[name] for row in read(tmp_path / "out", "regions") for name in row if name.endswith(("_low", "_high"))]
+    ends += [row[name] for row in read(tmp_path / "out", "improvement") for name in ("low", "high")]
+    assert ends == [""] * 12
+    assert " & -- & -- & " in (tmp_path / "out" / "regions.tex").read_text()
+
+
+def test_contexts_of_many_features_have_no_maps(tmp_path):
+    many = rows_of(np.ones((5, 4)))
+    for row in many:
+        row |= {f"context.row{k}": hash((row["context_id"], k)) % 64 for k in range(8)}
+    report(many, tmp_path / "out", resamples=10)
+    _, text = page_of(tmp_path / "out")
+    assert "The contexts differ in 10 numbers, too many for maps." in text
+
+
+@pytest.mark.parametrize("keys", [[0, 1, 2, 3], ["0", "01", "'0'", "a"], [0, "0b", (1, 2), 3.5]])
+def test_ids_are_the_same_in_both_files(tmp_path, keys):
+    rows = [{**row, "context_id": keys[int(row["context_id"][-1])]} for row in rows_of(np.ones((5, 4)))]
+    write_tables(tmp_path, {"evaluation": rows})
+    plain = keys if {*map(type, keys)} == {int} else [*map(str, keys)]
+    for kind in (".csv", ".parquet"):
+        found = read_rows(tmp_path / f"evaluation{kind}")
+        assert [row["context_id"] for row in found] == [key for _ in range(5) for key in plain for _ in range(2)]
+    tables = report(tmp_path / "evaluation.csv", tmp_path / "out", resamples=10)
+    assert tables == report(tmp_path / "evaluation.parquet", tmp_path / "of_parquet", resamples=10)
+    for kind in (".csv", ".parquet"):
+        assert [row["context_id"] for row in read_rows(tmp_path / "out" / f"contexts{kind}")] == plain
 
 
 def test_one_variant_has_an_empty_table_of_pairs(tmp_path):
@@ -236,11 +264,15 @@ def test_one_variant_has_an_empty_table_of_pairs(tmp_path):
     assert tables["regions"][0]["gap"] is None
 
 
-def test_training_contexts_among_others_are_named(tmp_path):
+def test_training_contexts_among_others_are_named(tmp_path, cli):
     rows = rows_of(np.ones((5, 4))) + rows_of(np.ones((5, 4)), region="combinatorial", **{"context.length": 0.0})
-    report(rows, tmp_path / "out", resamples=10)
-    _, text = page_of(tmp_path / "out")
-    assert "Contexts to be judged on that are also training contexts: combinatorial-0, combinatorial-3" in text
+    named = "contexts to be judged on that are also training contexts: combinatorial-0, combinatorial-3"
+    with pytest.warns(UserWarning, match=named):
+        report(rows, tmp_path / "out", resamples=10)
+    assert named in page_of(tmp_path / "out")[1]
+    code, printed, err = cli("report", write(tmp_path / "in", rows), "--out", tmp_path / "again", "--resamples", 10)
+    assert (code, err) == (0, "")
+    assert f"note: {named}" in " ".join(printed.split())
 
 
 def test_report_reads_what_evaluate_returns(tmp_path):

@@ -292,6 +292,15 @@ class Contextual(Lifted):
             self._plan()
             raise
 
+    def success_of(self, episode: Mapping[str, Any], info: Mapping[Any, Any]) -> float | None:
+        """Returns the success of an episode by the function `success`, or by its last info; None if it is not known.
+
+        Args:
+            episode: What `Selector.tell` gets of it.
+            info: Its last info.
+        """
+        return self._reports.success_of(episode, info)
+
     # Of coming episodes.
 
     def select_next(self) -> tuple[Hashable, dict[str, Any]]:

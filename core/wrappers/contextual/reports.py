@@ -100,10 +100,14 @@ class Reports:
             row = {CONTEXT_ID: key, CONTEXT: dict(context), "return": total, "length": steps - begin}
             row |= {"terminated": has_terminated, "success": None, "lane": self.first_lane + index}
             info = self._info if self._n is None else self._info[index]
-            succeeded = _said(info) if self._success is None else self._success({**row, "info": info})
-            rows.append(row if succeeded is None else {**row, "success": float(succeeded)})
+            rows.append({**row, "success": self.success_of(row, info)})
         self.running = totals, begun, still, steps
         self._env.context_selector.tell(rows)
+
+    def success_of(self, row: Mapping[str, Any], info: Mapping[Any, Any]) -> float | None:
+        """Returns the success of an episode, from 0 to 1; None where it is not known."""
+        success = _said(info) if self._success is None else self._success({**row, "info": info})
+        return None if success is None else float(success)
 
 
 def _sum(reward: Any) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -119,12 +120,10 @@ def _evaluate_contexts(run: RunFolder, given: str, out: Path, yes: bool, json: b
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             rows = evaluate(run.path, **asked, contexts=wanted, out=out, observe=episode_counter(many, console))
-        notes = [str(one.message) for one in caught if "training set" in str(one.message)]
         if json:
             console.print_json(data=rows, default=str)
             return
-        for note in notes:
-            console.print(f"[yellow]note:[/yellow] {escape(note)}")
+        _print_overlap(caught, console)
         by_region: dict[str, dict[Any, list[float]]] = {}
         for row in rows:
             by_region.setdefault(row["region"] or "all", {}).setdefault(row["context_id"], []).append(row["return"])
@@ -136,6 +135,12 @@ def _evaluate_contexts(run: RunFolder, given: str, out: Path, yes: bool, json: b
                 f"least {means[worst]:.2f} in {escape(str(worst))}"
             )
         console.print(f"written to {escape(str(out))}; see them with: envoi report {escape(str(out))}")
+
+
+def _print_overlap(caught: Iterable[warnings.WarningMessage], console: Console) -> None:
+    for note in (str(one.message) for one in caught):
+        if "training contexts" in note:
+            console.print(f"[yellow]note:[/yellow] {escape(note)}")
 
 
 def _evaluate_run(
@@ -269,15 +274,21 @@ def _report(
         except ValueError:
             raise envoi.EnvoiError(f"--bounds: expected LOW,HIGH, got {bounds!r}") from None
         ends = low, high
-    tables = report(paths, out, seed=seed, resamples=resamples, bounds=ends)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tables = report(paths, out, seed=seed, resamples=resamples, bounds=ends)
     console = output_console()
     shown = Table("variant", "region", "IQM", "95 %", "gap", "95 %", box=None)
     for row in tables["regions"]:
-        figures = (row[name] for name in ("iqm", "iqm_low", "iqm_high", "gap", "gap_low", "gap_high"))
-        iqm, *ends_of_iqm, gap, gap_low, gap_high = ("n/a" if one is None else f"{one:.4g}" for one in figures)
-        shown.add_row(row["variant"], row["region"], iqm, " to ".join(ends_of_iqm), gap, f"{gap_low} to {gap_high}")
+        cells = [row["variant"], row["region"]]
+        for name in ("iqm", "gap"):
+            low, high = row[f"{name}_low"], row[f"{name}_high"]
+            cells.append("n/a" if row[name] is None else f"{row[name]:.4g}")
+            cells.append("n/a" if low is None else f"{low:.4g} to {high:.4g}")
+        shown.add_row(*cells)
     console.print(shown)
     page = out / "report.html"
+    _print_overlap(caught, console)
     if "fewer than five seeds" in page.read_text(encoding="utf-8"):
-        console.print("[yellow]note:[/yellow] fewer than five seeds: the intervals say little, and nothing is claimed")
+        console.print("[yellow]note:[/yellow] fewer than five seeds: there are no intervals, and nothing is claimed")
     console.print(f"written to {escape(str(page))}")
