@@ -10,11 +10,11 @@ A `BatchModel` steps in numpy, and is not compiled.
 
     functions                 the model's functions, and all that their code depends on
     python_semantics          the visitor of numba's statements: what `self.x`, `x + 1`, `math.sin` are in a kernel
-    exact_numbers             Python's operators for kernels, with Python's values or an error
-    kernel_math               the functions of `math` and numpy likewise
+    exact_numbers             the table of Python's operators and functions of numbers, with Python's values or an error
     scalar                    the kernel's text: one loop, for these functions may branch, and take random numbers
     layout                    states of n lanes as rows of their scalars, contexts as records
-    random_streams            lanes have their own generators, whose states the kernel advances
+    random_functions          the methods of a lane's own generator, whose state the kernel advances
+    kernel_functions          how a kernel finds its arrays and stores what it computes
     plan, compilation         the kernel's arguments, its digest, and the machine code on disk
     runner                    a kernel with its rows; checks actions before any lane acts
     choice                    when a batch compiles; compares a kernel with the interpreted functions before use

@@ -11,7 +11,6 @@ import copy
 import dis
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter, is_, itemgetter
 from pathlib import Path
 from types import CodeType, FunctionType, MappingProxyType, ModuleType, NoneType
 from typing import Any, cast
@@ -21,7 +20,7 @@ import numpy as np
 from ..authoring.model import Model
 from ..errors import NotCompilable
 from .compilation import is_constant, numba_version
-from .random_streams import METHODS, Stream
+from .layout import INSIDE, METHODS, Stream
 
 
 def _read(owner: Any, name: str) -> Any:
@@ -67,23 +66,24 @@ class Functions:
     Attributes:
         numbers: The numbers among the model's attributes, which the kernel reads from the lane's record.
         sources: All that the code depends on, as text.
+        state: The first state.
         keys: The keys of an observation that is a dict; else ().
         dtype: The dtype of an observation that is one array; else None.
     """
 
-    def __init__(self, model: Any, methods: Iterable[str], keys: tuple[Any, ...] = (), dtype: Any = None) -> None:
-        self.model, self.keys, self.dtype = model, keys, dtype
+    def __init__(
+        self, model: Any, methods: Iterable[str], state: Any = None, keys: tuple[Any, ...] = (), dtype: Any = None
+    ) -> None:
+        self.model, self.state, self.keys, self.dtype = model, state, keys, dtype
         self.numbers: dict[str, Any] = {}
         self.sources: list[str] = []
-        self.random: dict[str, Any] = {}
         self.own_type: Any = None
         self._names = set[str]()
         self._seen: dict[int, Any] = {}  # by identity, kept so that these stay the ids of their objects
         self._made: dict[Any, Any] = {}
         # What the code has as constants: where it is read, and its value; and attributes of the models.
         self._held: list[tuple[Any, str, Any]] = []
-        self._quick: list[tuple[Callable[[Any], Any], Any, tuple[Any, ...], bool]] = []
-        self._arrays: list[tuple[Any, bytes]] = []
+        self._is_unchanged: Callable[[], bool] = bool
         self._attributes: dict[str, Any] = {}
         self._own: dict[str, Any] = {}
         for name in methods:
@@ -125,10 +125,9 @@ class Functions:
             value = self._hold(owner, name)
         except ValueError:  # a variable that is not set
             return
-        function = getattr(value, "py_func", value)  # of a function that the author compiles by numba
-        if isinstance(function, FunctionType):
-            if not _is_of_library(function):
-                self._reach_function(function)
+        function = author_function(value)
+        if function is not None:
+            self._reach_function(function)
         elif isinstance(value, type) and issubclass(value, tuple):
             return  # a named tuple, whose fields are in its text
         elif not is_constant(value) and not _is_of_library(value) and id(value) not in self._seen:
@@ -195,37 +194,31 @@ class Functions:
         return current
 
     def _note_values(self, models: Sequence[Any]) -> None:
-        """Notes what `is_unchanged` looks at: globals and attributes of modules and classes."""
-        kind = type(self.model)
+        """Writes the test of `is_unchanged`: what is read of globals, modules and classes, and the values of arrays."""
+        kind, names, tests = type(self.model), dict[str, Any](), list[str]()
         watched = [(owner, name) for owner, name, _ in self._held if not isinstance(owner, FunctionType)]
         watched += [(kind, name) for name in self._own if hasattr(kind, name)]
-        groups: dict[Any, tuple[Any, set[str]]] = {}
-        arrays: dict[int, Any] = {}
-        for owner, name in watched:
-            value = _read(owner, name)
+        arrays = [getattr(model, name) for model in models for name in self._attributes]
+        for k, (owner, name) in enumerate({(id(owner), name): (owner, name) for owner, name in watched}.values()):
             space = vars(owner) if isinstance(owner, type) and name in vars(owner) else owner
-            # Equal numbers may differ in their types, but not equal functions.
-            groups.setdefault((id(owner), type(space), is_constant(value)), (space, set()))[1].add(name)
-            arrays[id(value)] = value
-        self._quick = []
-        for (_, _, of_numbers), (space, names) in groups.items():
-            several = [*sorted(names), min(names)]  # at least two, so that a tuple is read
-            by_name: Any = itemgetter if isinstance(space, (dict, MappingProxyType)) else attrgetter
-            self._quick.append((by_name(*several), space, by_name(*several)(space), of_numbers))
-        arrays |= {
-            id(value): value for model in models for value in (getattr(model, name) for name in self._attributes)
-        }
-        self._arrays = [(one, one.tobytes()) for one in arrays.values() if isinstance(one, np.ndarray)]
+            by_name = isinstance(space, (dict, MappingProxyType))
+            value: Any = cast("Any", space)[name] if by_name else getattr(space, name)
+            # Equal numbers may differ in their types, but not equal methods of an object, which are new at each look.
+            same = "is" if is_constant(value) or by_name else "=="
+            names |= {f"space{k}": space, f"value{k}": value}
+            tests.append(f"space{k}{f'[{name!r}]' if by_name else f'.{name}'} {same} value{k}")
+            arrays.append(value)
+        for k, array in enumerate({id(one): one for one in arrays if isinstance(one, np.ndarray)}.values()):
+            names |= {f"array{k}": array, f"bytes{k}": array.tobytes()}
+            tests.append(f"array{k}.tobytes() == bytes{k}")
+        self._is_unchanged = eval(f"lambda: {' and '.join(tests)}", names)  # noqa: S307 (names of this module)
 
     def is_unchanged(self) -> bool:
         """Returns True if nothing has changed since `is_current`; called at each step, so it compares identities."""
         try:
-            for read, space, values, of_numbers in self._quick:
-                if not (all(map(is_, read(space), values)) if of_numbers else read(space) == values):
-                    return False
-        except (AttributeError, KeyError):
+            return self._is_unchanged()
+        except (AttributeError, KeyError, ValueError):
             return False
-        return not self._arrays or all(array.tobytes() == held for array, held in self._arrays)
 
     def draws(self, name: str) -> bool:
         """Returns True if a method, or what it calls, may take random numbers."""
@@ -246,21 +239,19 @@ class Functions:
                 function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
             )
             made.__kwdefaults__, made.__qualname__ = function.__kwdefaults__, function.__qualname__
-            made.program, made.observes, made.is_outer = self, name == "observe", name in _OUTER
+            made.program, made.method = self, name
             of_model = self._own.get(function.__name__) is function
             made.title = f"{type(self.model).__name__}.{function.__name__}" if of_model else function.__name__
             _check_syntax(function.__code__, made.title)
-            options = {"error_model": "python", "boundscheck": True, "forceinline": True}
-            self._made[key] = njit(pipeline_class=KernelCompiler, **options)(made)
+            options: dict[str, Any] = {"error_model": "python", "boundscheck": True, "forceinline": True}
+            self._made[key] = njit(pipeline_class=KernelCompiler, **options, **INSIDE)(made)
         return self._made[key]
 
     def compiled(self, methods: Iterable[str], own_dtype: Any) -> dict[str, Any]:
         """Returns the kernel functions of methods by their names."""
         from numba import from_dtype
 
-        from .random_functions import FUNCTIONS
-
-        self.own_type, self.random = from_dtype(own_dtype), FUNCTIONS
+        self.own_type = from_dtype(own_dtype)
         return {name: self.jitted(self._own[name], name) for name in methods}
 
     def can_begin(self, own_dtype: Any, context_dtype: Any) -> bool:
@@ -299,16 +290,18 @@ def _check_syntax(code: CodeType, title: str) -> None:
             raise NotCompilable(f"{title} ({Path(code.co_filename).name}, line {line}): {_SYNTAX[one.opname]}")
 
 
-_OUTER = ("reward", "terminal", "truncated", "discount")
-"""Methods whose results are converted at once, so that an int may be a float."""
-
-
 def _is_of_author(model: Any, name: str) -> bool:
     """Returns True for an attribute of a model that is none of every `Model`."""
     if name in vars(model):
         return True
     owner = next((kind for kind in type(model).__mro__ if name in vars(kind)), None)
     return owner is not None and owner not in Model.__mro__
+
+
+def author_function(value: Any) -> FunctionType | None:
+    """Returns the function that a value is, or that its author has compiled by numba; None for what is of a library."""
+    function = getattr(value, "py_func", value)
+    return function if isinstance(function, FunctionType) and not _is_of_library(function) else None
 
 
 def _is_of_library(value: Any) -> bool:

@@ -1,18 +1,35 @@
 """Layouts: the arrays in which kernels find the trees of n lanes, one element for each scalar of a lane.
 
-Records    one array of records, whose fields are the scalars of a lane: contexts and settings, which few lines read
+Records    one array of records, whose fields are the numbers of a lane: contexts and settings, which few lines read
 Rows       one array for each leaf, whose rows are the scalars of all lanes: states
+Stream     a lane's generator; the kernel advances its very state, so that it continues in Python where the kernel left
+           it
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import tree
+
+METHODS = ("random", "uniform", "integers", "standard_normal", "normal")
+"""The methods of a generator that kernels have."""
+
+INSIDE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Options of functions that only kernels call: they have no entry from Python, which takes as long to compile."""
+
+
+class Stream(NamedTuple):
+    """The addresses of a generator's state, and of the functions that return its next numbers."""
+
+    state: int
+    next_double: int
+    next_uint32: int
+    next_uint64: int
 
 
 @dataclass(frozen=True)
@@ -49,43 +66,20 @@ class Leaves:
                 return False
         return True
 
-    def rebuilt(self, leaves: Sequence[Any]) -> Any:
-        """Returns a tree of this structure with other leaves."""
-        remaining = iter(leaves)
-        return tree.map_leaves(lambda _: next(remaining), self.example)
-
 
 class Records(Leaves):
-    """The record of one lane's tree of arrays."""
+    """The record of some numbers of one lane by their names."""
 
-    def __init__(self, example: Any, names: Sequence[str]) -> None:
-        super().__init__(example)
-        formats, offsets, starts, offset = list[Any](), list[int](), list[int](), 0
-        for dtype, shape in zip(self.dtypes, self.shapes, strict=True):
-            offset = -(-offset // dtype.itemsize) * dtype.itemsize
-            starts.append(offset)
-            for _ in np.ndindex(*shape):
-                formats.append(dtype)
-                offsets.append(offset)
-                offset += dtype.itemsize
-        whole = max(8, -(-offset // 8) * 8)
-        fields = {"names": list(names), "formats": formats, "offsets": offsets, "itemsize": whole}
-        self.dtype = np.dtype(fields, align=True)  # pyright: ignore[reportCallIssue, reportArgumentType]
-        self._by_leaf = np.dtype(
-            {
-                "names": [f"leaf{number}" for number in range(len(starts))],
-                "formats": list(zip(self.dtypes, self.shapes, strict=True)),
-                "offsets": starts,
-                "itemsize": whole,
-            }
-        )
+    def __init__(self, numbers: Mapping[str, Any]) -> None:
+        super().__init__(dict(numbers))
+        fields = [*zip(numbers, self.dtypes, strict=True)] or [("", np.dtype(np.int64))]
+        self.dtype = np.dtype(fields, align=True)
 
     def write(self, records: np.ndarray[Any, Any], leaves: Sequence[Any]) -> None:
-        """Copies the leaves of n lanes into records."""
-        view = records.view(self._by_leaf)
-        for number, leaf in enumerate(leaves):
+        """Copies the numbers of n lanes into records."""
+        for name, leaf in zip(self.example, leaves, strict=True):
             if leaf is not None:
-                view[f"leaf{number}"] = leaf
+                records[name] = leaf
 
 
 class Rows(Leaves):
@@ -93,10 +87,9 @@ class Rows(Leaves):
 
     def __init__(self, example: Any) -> None:
         super().__init__(example)
-        sizes = [int(np.prod(shape)) for shape in self.shapes]
+        self._sizes = [int(np.prod(shape)) for shape in self.shapes]
         # For each scalar, the number of its leaf, and of its row in the leaf's array.
-        self.places = [(leaf, row) for leaf, size in enumerate(sizes) for row in range(size)]
-        self._sizes = sizes
+        self.places = [(leaf, row) for leaf, size in enumerate(self._sizes) for row in range(size)]
 
     def held(self, name: str) -> list[Held]:
         """Returns the arrays of one tree for a kernel, of shapes (rows, n)."""

@@ -250,6 +250,6 @@ class Plan:
             "check": [table, mask, mask, *actions],
             "kernel": [table, mask, mask, np.zeros(n + 1, np.int64), *actions, *outputs],
         }
-        options = {"error_model": "python", "boundscheck": True, "nogil": self.frees_gil}
+        options = {"error_model": "python", "boundscheck": True, "nogil": self.frees_gil, "no_cfunc_wrapper": True}
         made = compiled_functions(self.text, names, arguments, self.title, self.digest, options)
         return Functions(made["kernel"], made["check"])

@@ -1,158 +1,120 @@
-"""The methods of a generator for kernels; see `random_streams`. Importing this module needs numba."""
+"""The methods of a generator for kernels, with the bits of numpy's; see `layout.Stream`.
+
+The algorithms are those of numpy/random/src/distributions/distributions.c. Importing this module needs numba.
+"""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic
-from numba.np.random._constants import fi_double, ki_double, wi_double, ziggurat_nor_inv_r, ziggurat_nor_r
+from numba.extending import intrinsic, overload
+from numba.np.random.distributions import random_standard_normal
+from numba.np.random.generator_core import next_double, next_uint32, next_uint64
+from numba.np.random.random_methods import buffered_bounded_lemire_uint32
+
+from .exact_numbers import float_form
+from .layout import INSIDE, Stream
+
+_of_uniform, _of_normal = float_form("rng.uniform"), float_form("rng.normal")
 
 
-def _caller(kind: Any) -> Any:
-    """Returns an intrinsic that calls a C function of the state's address, given the function's address."""
+def _bind(function: Any, place: int, kind: Any) -> None:
+    """Gives one of numba's functions of a generator a form for a `Stream`, which has the address of C's at a place."""
 
     @intrinsic
-    def call(typing: Any, function: Any, state: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            value = context.get_value_type(kind)
-            pointer = ir.FunctionType(value, [ir.IntType(8).as_pointer()]).as_pointer()
-            held = builder.inttoptr(arguments[1], ir.IntType(8).as_pointer())
-            return builder.call(builder.inttoptr(arguments[0], pointer), [held])
+    def call(typing: Any, stream: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            state, address = (builder.extract_value(values[0], k) for k in (0, place))
+            pointer = ir.FunctionType(context.get_value_type(kind), [state.type]).as_pointer()
+            return builder.call(builder.inttoptr(address, pointer), [state])
 
-        return kind(types.int64, types.int64), build
+        return kind(stream), build
 
-    return call
-
-
-next_double, next_uint32, next_uint64 = _caller(types.float64), _caller(types.uint32), _caller(types.uint64)
-
-
-@njit(cache=True)
-def _check_numbers(one: Any, other: Any) -> None:
-    """Refuses parameters that are arrays, of which each element would need numbers of its own."""
-    float(one)
-    float(other)
+    @overload(function, strict=False)
+    def _(bitgen: Any) -> Any:
+        if getattr(bitgen, "instance_class", None) is Stream:
+            return lambda bitgen: call(bitgen)  # pyright: ignore
+        return None
 
 
-@njit(cache=True)
-def random(rng: Any, size: Any = None) -> Any:
-    """Returns `rng.random(size)`."""
-    if size is None:
-        return next_double(rng[1], rng[0])
-    result = np.empty(size)
+_bind(next_double, 1, types.float64)
+_bind(next_uint32, 2, types.uint32)
+_bind(next_uint64, 3, types.uint64)
+
+
+@njit(**INSIDE)
+def _filled(size: Any, kind: Any, draw: Any, *arguments: Any) -> Any:
+    """Returns an array of random numbers."""
+    result = np.empty(size, kind)
     flat = result.reshape(-1)
     for k in range(len(flat)):
-        flat[k] = next_double(rng[1], rng[0])
+        flat[k] = draw(*arguments)
     return result
 
 
-@njit(cache=True)
-def uniform(rng: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
-    """Returns `rng.uniform(low, high, size)` for numbers low and high."""
-    _check_numbers(low, high)
-    span = high - low
-    if size is None:
-        return low + span * next_double(rng[1], rng[0])
-    result = np.empty(size)
-    flat = result.reshape(-1)
-    for k in range(len(flat)):
-        flat[k] = low + span * next_double(rng[1], rng[0])
-    return result
+@njit(**INSIDE)
+def _double(rng: Any) -> Any:
+    return next_double(rng)
 
 
-@njit(cache=True)
+@njit(**INSIDE)
+def _between(rng: Any, low: Any, span: Any) -> Any:
+    return low + span * next_double(rng)
+
+
+@njit(**INSIDE)
 def _below(rng: Any, low: Any, span: Any) -> Any:
-    """Returns an integer of low … low + span: Lemire's method (2019) on 32 bits."""
+    """Returns an integer of low … low + span."""
     if span < 0:
         raise ValueError("low >= high")
-    if span == 0:
-        return np.int64(low)
     if span >= 0xFFFFFFFF:
         raise ValueError("integers of more than 32 bits have no compiled form; pass compiled=False")
-    count = np.uint64(span + 1)
-    product = np.uint64(next_uint32(rng[2], rng[0])) * count
-    rest = product & np.uint64(0xFFFFFFFF)
-    if rest < count:
-        least = np.uint64(np.uint64(0xFFFFFFFF) - np.uint64(span)) % count
-        while rest < least:
-            product = np.uint64(next_uint32(rng[2], rng[0])) * count
-            rest = product & np.uint64(0xFFFFFFFF)
-    return np.int64(low) + np.int64(product >> np.uint64(32))
+    return low + np.int64(buffered_bounded_lemire_uint32(rng, span)) if span else low
 
 
-@njit(cache=True)
+@njit(**INSIDE)
+def _normal(rng: Any, loc: Any, scale: Any) -> Any:
+    return loc + scale * random_standard_normal(rng)
+
+
+@njit(cache=True, **INSIDE)
+def random(rng: Any, size: Any = None) -> Any:
+    """Returns `rng.random(size)`."""
+    return next_double(rng) if size is None else _filled(size, np.float64, _double, rng)
+
+
+@njit(cache=True, **INSIDE)
+def uniform(rng: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+    """Returns `rng.uniform(low, high, size)` for numbers low and high."""
+    low = _of_uniform(low)
+    span = _of_uniform(high) - low
+    return _between(rng, low, span) if size is None else _filled(size, np.float64, _between, rng, low, span)
+
+
+@njit(cache=True, **INSIDE)
 def integers(rng: Any, low: Any, high: Any = None, size: Any = None) -> Any:
     """Returns `rng.integers(low, high, size)`."""
-    if high is None:
-        first, span = np.int64(0), np.int64(low) - 1
-    else:
-        first, span = np.int64(low), np.int64(high) - np.int64(low) - 1
-    if size is None:
-        return _below(rng, first, span)
-    result = np.empty(size, np.int64)
-    flat = result.reshape(-1)
-    for k in range(len(flat)):
-        flat[k] = _below(rng, first, span)
-    return result
+    first = np.int64(0) if high is None else np.int64(low)
+    span = np.int64(low if high is None else high) - first - 1
+    return _below(rng, first, span) if size is None else _filled(size, np.int64, _below, rng, first, span)
 
 
-@njit(cache=True)
-def _one_normal(rng: Any) -> Any:
-    """Returns a standard normal number, by Marsaglia and Tsang's ziggurat (2000)."""
-    while True:
-        bits = next_uint64(rng[3], rng[0])
-        layer = bits & np.uint64(0xFF)
-        bits >>= np.uint64(8)
-        negative = bits & np.uint64(0x1)
-        size = (bits >> np.uint64(1)) & np.uint64(0x000FFFFFFFFFFFFF)
-        value = size * wi_double[layer]
-        if negative:
-            value = -value
-        if size < ki_double[layer]:
-            return value
-        if layer == 0:
-            while True:
-                far = -ziggurat_nor_inv_r * math.log1p(-next_double(rng[1], rng[0]))
-                other = -math.log1p(-next_double(rng[1], rng[0]))
-                if other + other > far * far:
-                    if (size >> np.uint64(8)) & np.uint64(1):
-                        return -(ziggurat_nor_r + far)
-                    return ziggurat_nor_r + far
-        elif (fi_double[layer - np.uint64(1)] - fi_double[layer]) * next_double(rng[1], rng[0]) + fi_double[
-            layer
-        ] < math.exp(-0.5 * value * value):
-            return value
-
-
-@njit(cache=True)
-def normal(rng: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-    """Returns `rng.normal(loc, scale, size)` for numbers loc and scale."""
-    _check_numbers(loc, scale)
-    if scale < 0:
-        raise ValueError("scale < 0")
-    if size is None:
-        return loc + scale * _one_normal(rng)
-    result = np.empty(size)
-    flat = result.reshape(-1)
-    for k in range(len(flat)):
-        flat[k] = loc + scale * _one_normal(rng)
-    return result
-
-
-@njit(cache=True)
+@njit(cache=True, **INSIDE)
 def standard_normal(rng: Any, size: Any = None) -> Any:
     """Returns `rng.standard_normal(size)`."""
-    if size is None:
-        return _one_normal(rng)
-    result = np.empty(size)
-    flat = result.reshape(-1)
-    for k in range(len(flat)):
-        flat[k] = _one_normal(rng)
-    return result
+    return random_standard_normal(rng) if size is None else _filled(size, np.float64, random_standard_normal, rng)
+
+
+@njit(cache=True, **INSIDE)
+def normal(rng: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+    """Returns `rng.normal(loc, scale, size)` for numbers loc and scale."""
+    loc, scale = _of_normal(loc), _of_normal(scale)
+    if scale < 0:
+        raise ValueError("scale < 0")
+    return _normal(rng, loc, scale) if size is None else _filled(size, np.float64, _normal, rng, loc, scale)
 
 
 FUNCTIONS: dict[str, Any] = {

@@ -13,9 +13,8 @@ from ..authoring.model import Model
 from ..errors import NotCompilable
 from ..spec.arrays import ARRAYS
 from .functions import Functions
-from .layout import Held, Records, Rows
+from .layout import Held, Records, Rows, Stream
 from .plan import Action, Output, Plan, actions_of, all_held, check_lines, head_lines, indented, last_lines
-from .random_streams import Stream
 
 
 @dataclass
@@ -99,10 +98,10 @@ def plan_of_model(model: Any, begins: bool = True) -> Plan:
     dtype = None if tree.is_branch(observed) else outputs[0].dtype
     methods = ["transition", "observe", "reward", "terminal"]
     methods += [name for name in ("truncated", "discount") if getattr(type(model), name) is not getattr(Model, name)]
-    functions = Functions(model, [*methods, "initial"], keys, dtype)
+    functions = Functions(model, [*methods, "initial"], state, keys, dtype)
     features = _features(model)
     context = _context_records(features)
-    own = Records(dict(functions.numbers), tuple(functions.numbers))
+    own = Records(functions.numbers)
     methods += ["initial"] * begins
     sections = _sections(model, states, actions, outputs, methods)
     draws = frozenset(
@@ -140,15 +139,12 @@ def plan_of_model(model: Any, begins: bool = True) -> Plan:
 
 def _names(functions: Functions, methods: Sequence[str], own: Records, state: Any) -> dict[str, Any]:
     """Returns the globals of a kernel's text."""
-    from .exact_numbers import check_shape, keep, store  # imported here, because only compiling needs numba
-
     made = functions.compiled(methods, own.dtype)
     kinds = {np.asarray(leaf).dtype.name for _, leaf in tree.leaves(state)}
     return {
         **{f"model_{name}": function for name, function in made.items()},
-        **{f"keep_{kind}": keep(kind) for kind in kinds},
         **{f"kind_{kind}": np.dtype(kind).type for kind in kinds},
-        "check_shape": check_shape, "store": store, "empty": np.empty, "State": type(state), "Stream": Stream,
+        "empty": np.empty, "State": type(state), "Stream": Stream,
     }  # fmt: skip
 
 
@@ -200,7 +196,7 @@ def _features(model: Any) -> dict[str, Any]:
 
 def _context_records(features: dict[str, Any]) -> Records:
     numbers = {name: np.float64(value) if isinstance(value, float) else value for name, value in features.items()}
-    return Records(numbers, list(features))
+    return Records(numbers)
 
 
 def _sections(
@@ -271,12 +267,12 @@ def _stored(states: Rows, prefix: str) -> list[str]:
     if isinstance(state, tuple):
         lines.append(f"{', '.join(names)}, = q")
     for name, leaf in zip(names, leaves, strict=True):
-        kind, shape = np.asarray(leaf).dtype.name, np.shape(leaf)
+        shape = np.shape(leaf)
         if shape:
             lines.append(f"check_shape({name}.shape, ({', '.join(map(str, shape))},))")
         for place in np.ndindex(shape):
             element = f"{name}[{', '.join(map(str, place))}]" if shape else name
-            lines.append(f"z{count} = keep_{kind}({element})")
+            lines.append(f"z{count} = {element}")
             count += 1
     return lines
 
