@@ -56,7 +56,7 @@ def load(name: str, **arguments: Any) -> Env:
 
 
 def load_multi(name: str, **arguments: Any) -> MultiEnv:
-    """Makes a core environment of several agents by name; see `load`. One of one agent has that agent alone.
+    """Makes a multi-agent core environment by name; see `load`. A single-agent one becomes a `MultiEnv` of one agent.
 
     Args:
         name: As for `load`.

@@ -47,7 +47,7 @@ class Framework:
 
     @property
     def in_use(self) -> bool:
-        """True if one of its environments can exist, because the framework or its adapter has been imported."""
+        """True if the framework or its adapter has been imported; otherwise nothing can be one of its environments."""
         if self.package in sys.modules and sys.modules[self.package] is None:  # how an import is forbidden
             return False
         return self.package in sys.modules or f"envoi.adapters.{self.name}" in sys.modules

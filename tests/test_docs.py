@@ -282,7 +282,12 @@ def test_versions_agree():
 def test_every_extra_is_in_the_readme_or_for_developers():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = re.search(r"Extras: (.*?)\.\n", (ROOT / "README.md").read_text(), re.DOTALL)[1]
-    assert set(re.findall(r"`([\w-]+)`", listed)) == project["optional-dependencies"].keys() - {"dev", "docs", "peers"}
+    extras = project["optional-dependencies"].keys() - {"dev", "docs", "peers"}
+    assert set(re.findall(r"`([\w-]+)`", listed)) == extras
+    table = (DOCS / "installation.md").read_text().partition("| extra |")[2].partition("\n\n")[0]
+    assert {
+        name for cell in re.findall(r"^\| (.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(.+?)`", cell)
+    } == extras
 
 
 def test_links_of_the_site_that_lead_nowhere_are_found(tmp_path):

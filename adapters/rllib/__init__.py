@@ -124,7 +124,7 @@ def to_rllib(
 
 
 def from_rllib(env: Any) -> Env | MultiEnv:
-    """Imports an environment that RLlib can step: of one agent, of several or of many lanes.
+    """Imports an environment of RLlib: single-agent, multi-agent or vectorized.
 
     Args:
         env: A gymnasium env, a `MultiAgentEnv`, a vector env, or a result of `to_rllib`.

@@ -49,7 +49,7 @@ class Loss:
 
     @classmethod
     def of(cls, error: LossyConversion) -> Loss:
-        """Returns the loss for which an error refuses a conversion."""
+        """Makes a `Loss` from the error that refuses a conversion."""
         return cls(error.path, error.field, error.source, error.target, True, error.hint)
 
     def __str__(self) -> str:

@@ -79,7 +79,7 @@ def configure(
     runner: Runner = "auto",
     module: Any = None,
 ) -> AlgorithmConfig:
-    """Makes a config of RLlib's and an env fit each other, or makes a config for an env.
+    """Adapts a config of RLlib to an env, or makes a config for an env.
 
         config = configure(BCConfig().training(lr=1e-3), "gymnasium:CartPole-v1")
         config = configure("gymnasium:CartPole-v1", algo="PPO", lr=1e-3)
