@@ -33,7 +33,7 @@ for name, packages in {
     "tf_agents": {"tensorflow"},
 }.items():
     MAY_IMPORT[name] = MAY_IMPORT.get(name, set()) | packages
-"""The frameworks that a package of the adapters may import; the others import none."""
+"""The frameworks that a package or module of the adapters may import; the others import none."""
 
 
 def test_the_wheel_has_every_package():
@@ -73,7 +73,9 @@ def beyond_core(path):
 
 def beyond_adapters(path):
     """The imports of a file of the adapters besides envoi, numpy and its own framework."""
-    return outside(path) - {"numpy"} - MAY_IMPORT.get(path.relative_to(ROOT / "adapters").parts[0], set())
+    return (
+        outside(path) - {"numpy"} - MAY_IMPORT.get(path.relative_to(ROOT / "adapters").with_suffix("").parts[0], set())
+    )
 
 
 def absolute_inside(path):

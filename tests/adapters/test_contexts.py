@@ -17,7 +17,7 @@ from context_features import actions_of, alone, imported, trajectory
 from traces import exact
 
 import envoi
-from envoi import ContextError, ContextSpace, Contextual, UniformFloat, validate
+from envoi import ContextError, ContextSpace, UniformFloat
 from envoi.adapters import load
 from envoi.adapters.dm_env import from_dm_env, to_dm_env
 from envoi.adapters.gymnasium import from_gymnasium, to_gymnasium
@@ -201,21 +201,6 @@ def test_wrappers_of_the_source_that_change_observations_leave_the_bounds_unknow
         env.spec_under([{"max_speed": 16}])
     with pytest.raises(ContextError, match="max_speed"):
         env.context = {"max_speed": 16}
-
-
-def test_contextual_takes_them_as_they_are():
-    found = {"slow": {"max_speed": 4.0}, "fast": {"max_speed": 16.0, "g": 20.0, "initial_velocity_max": 10.0}}
-    env = Contextual(load(f"gymnasium:{NAME}"), contexts=found, hide_context=True)
-    assert env.observation_spec.high.tolist() == [1, 1, 16]
-    speeds = {}
-    for seed in (1, None):
-        observation, info = env.reset(seed=seed)
-        name = info["context_id"]
-        for _ in range(60):
-            validate(env.observation_spec, observation)
-            speeds[name] = max(speeds.get(name, 0), abs(observation[2]))
-            observation = env.step(np.array([2], "float32")).observation
-    assert speeds["slow"] <= 4.0 < 8.0 < speeds["fast"]
 
 
 # Copies and snapshots.

@@ -10,7 +10,6 @@ import gymnasium
 import networkx
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 from traces import exact, trace
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
@@ -27,7 +26,7 @@ from qgym.spaces import Discrete
 from qgym.templates import Environment, Rewarder, State
 
 import envoi
-from envoi.adapters import from_env, from_gymnasium, to_dm_env, to_gymnasium
+from envoi.adapters import from_env, from_gymnasium, to_gymnasium
 from envoi.adapters.gymnasium.qgym import FromQgym, QgymReward
 
 
@@ -450,16 +449,3 @@ def test_it_renders_its_state_and_closes_once(make):
     env.close()
     assert env.render() is None
     assert from_env(make()).render_mode is None
-
-
-@pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")  # as wrappers of gymnasium are
-def test_it_converts_to_other_frameworks():
-    env = from_env(InitialMapping((2, 2)))
-    assert to_gymnasium(env) is env.source
-    env.rewarder = env.rewarder * 2
-    check_env(to_gymnasium(env), skip_render_check=True)
-    form = to_dm_env(InitialMapping((2, 2)))
-    form.seed(3)
-    first = form.reset().observation
-    form.seed(3)
-    assert exact(form.reset().observation) == exact(first)

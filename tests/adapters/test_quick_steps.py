@@ -15,7 +15,6 @@ from traces import exact
 from envoi import EpisodeError, FunctionReward, explain
 from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
-from envoi.adapters.shared.introspection import layers
 
 FIRST, MID, LAST = StepType
 BOX = gymnasium.spaces.Box(-9, 9, (4,), np.float32)
@@ -215,19 +214,3 @@ def test_choices_beyond_those_looked_up_arrive_in_their_dtype():
     for action in (3, 999, np.array(500)):
         form.step(action)
     assert exact(form.core.source.actions) == exact([np.int32(3), np.int32(999), np.int32(500)])
-
-
-# Looking at a source.
-
-
-def test_a_layer_holds_itself_what_it_wraps_and_properties_are_not_run():
-    class Forwarding(Dm):
-        @property
-        def env(self):
-            raise AssertionError("it was run")
-
-        def __getattr__(self, name):
-            return Dm()
-
-    source = Forwarding()
-    assert layers(source, dm_env.Environment) == [source]

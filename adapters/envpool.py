@@ -1,17 +1,51 @@
-"""Pools of envpool as core batches. The table of conversions is in `envoi.adapters.envpool`."""
+"""Imports the pools of envpool, whose lanes are stepped in C++ threads, as native batches.
+
+    load("envpool:CartPole-v1", n=64)                 all lanes at a time
+    load("envpool:Pong-v5", n=64, batch_size=16)      16 of them at a time, see `FromEnvpool.recv`
+
+| envpool, gymnasium's interface | core |
+|---|---|
+| `observation_space`, `action_space`: those of one lane | specs, by gymnasium's |
+| an observation or action in another dtype than its space | in the dtype of the spec |
+| reward, float32 | float32, shape (n,) |
+| `terminated`, `truncated` | the same, shape (n,) |
+| none | discount: 0 if terminated, else 1 |
+| a lane that has ended is reset in the following step | `step(actions, restart=over)` |
+| `reset(env_id)` | `reset(mask=…)`, of any lanes |
+| `step(actions, env_id)` | `step(actions, hold=…)`, if all lanes are stepped at a time |
+| `send(actions, env_id)`, `recv()` | `send`, `recv` |
+| infos as arrays | infos by lane, without `env_id` and `players`, which are indices of lanes |
+| `seed=[…]` of the constructor | `reset(seed=…)`: the pool is made again, with a seed for each lane |
+
+What is lost:
+
+| what | how |
+|---|---|
+| that an episode terminates in the very step of its time limit | arrives as truncated alone |
+| snapshots, copies and pickles of a pool | refused |
+| `reset(seed=…)` of some of the lanes | refused |
+| reset options | the first ones give a warning |
+| pools with several players, and those of dm_env's interface | refused |
+| rewarders of `(state, action, next_state)` | get observations, because a pool shows no states |
+
+Without a seed, `load` gives each lane a random one; envpool itself gives each pool the seed 42.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import partial
+from importlib import import_module
 from typing import Any, cast
 
 import gymnasium
 import numpy as np
+from envpool.python.envpool import EnvPoolMixin  # pyright: ignore[reportMissingImports]
 from numpy.typing import ArrayLike, NDArray
 
-from envoi import Array, EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
+from envoi import Array, BatchEnv, Infos, LossyConversion, Reset, SpecError, Step
+from envoi.errors import EpisodeError, MissingBackend, SnapshotUnsupported, UnknownName, nearest
 from envoi.lane_values import put
 from envoi.protocol import batch_env
 from envoi.protocol.batch_env import LanesStep, Mask, as_mask, default_discounts
@@ -21,9 +55,12 @@ from envoi.spec import SpecTree
 from envoi.spec.base import shown
 from envoi.tree import children, map_leaves
 
-from ..gymnasium.specs import from_space
-from ..gymnasium_vector.specs import VectorSpaces, read_infos
-from ..shared.imported import ImportedBatch
+from .conversion import imported
+from .gymnasium.specs import from_space
+from .gymnasium_vector.specs import VectorSpaces, read_infos
+from .shared.imported import ImportedBatch
+
+__all__ = ["IMPORTER", "FromEnvpool", "from_envpool", "load", "names", "recognises"]
 
 NAME = "envpool"
 
@@ -319,3 +356,74 @@ def _scattered(before: Any, lanes: NDArray[np.intp], some: Any, n: int) -> Any:
     if before is None:
         before = map_leaves(lambda leaf: np.zeros((n, *leaf.shape[1:]), leaf.dtype), some)
     return put(before, lanes, some)
+
+
+IMPORTER = FromEnvpool
+
+
+def recognises(env: object) -> bool:
+    """Returns True for an environment of this framework."""
+    return isinstance(env, EnvPoolMixin)
+
+
+def from_envpool(env: Any) -> BatchEnv:
+    """Imports a pool of envpool.
+
+    Args:
+        env: The pool, made by `envpool.make_gymnasium`.
+
+    Returns:
+        A core batch with `.source`, which is replaced by `reset(seed=…)`.
+
+    Raises:
+        SpecError: It belongs to another framework, or has dm_env's interface.
+        LossyConversion: It has several players in a lane.
+    """
+    return imported(env, NAME, FromEnvpool, FromEnvpool)
+
+
+def load(scheme: str, name: str, n: int | None = None, num_envs: int | None = None, **arguments: Any) -> Any:
+    """Makes a pool of envpool's registry.
+
+    Args:
+        scheme: `"envpool"`.
+        name: The id, such as `"Pong-v5"`.
+        n: The number of lanes; None for that of `num_envs`, or 1.
+        num_envs: The same, by envpool's name.
+        **arguments: Arguments for `envpool.make_gymnasium`, such as `batch_size`, `num_threads` and `seed`.
+
+    Raises:
+        UnknownName: There is no such id; the message suggests similar ones.
+        SpecError: The environment does not take these arguments.
+        MissingBackend: A file or package that the environment needs is not installed.
+    """
+    if n is not None and num_envs is not None and n != num_envs:
+        raise SpecError(f"{scheme}:{name}: expected one number of lanes, got n={n} and num_envs={num_envs}")
+    lanes = n if n is not None else 1 if num_envs is None else num_envs
+    if isinstance(lanes, bool) or not isinstance(lanes, int) or lanes < 1:
+        raise SpecError(f"n: expected at least 1 lane, got {lanes!r}")
+    envpool: Any = import_module("envpool")
+    known = envpool.list_all_envs()
+    if name not in known:
+        near = nearest(f"{scheme}:{name}", (f"{scheme}:{one}" for one in known))
+        raise UnknownName(f"{scheme}:{name}: no such environment; {near}")
+    if "seed" not in arguments and "env_seed" not in arguments:
+        entropy = np.random.SeedSequence().generate_state(1)[0]
+        arguments["seed"] = lane_seeds(int(entropy), lanes)
+    try:
+        return envpool.make_gymnasium(name, num_envs=lanes, **arguments)
+    except ImportError as error:
+        raise MissingBackend(f"{scheme}:{name}: {error}; pip install 'envoi[envpool]'") from error
+    except (AssertionError, TypeError, ValueError, RuntimeError) as error:
+        raise SpecError(f"{scheme}:{name}: {error}") from error
+
+
+def names(scheme: str) -> list[str]:
+    """Returns the ids in envpool's registry.
+
+    Args:
+        scheme: `"envpool"`.
+    """
+    del scheme
+    envpool: Any = import_module("envpool")
+    return sorted(envpool.list_all_envs())
