@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 import envoi
+from envoi import tree
 from envoi.adapters import load, to_gymnasium, to_rllib
 from envoi.adapters.conversion import one_agent
 
@@ -56,7 +57,7 @@ def _play_episode(
     with one_line():
         first, info = env.reset(seed=seed, options=options)
     observation = values.encode(first, info)
-    trace = hashlib.sha256(b"".join(_array_bytes(observation)))
+    trace = hashlib.sha256(_bytes_of(observation))
     rewards: list[float] = []
     over = False
     while not over:
@@ -67,7 +68,7 @@ def _play_episode(
             rewards.append(float(reward))
             over = bool(terminated or truncated)
         observation = values.encode(observed, last_info)
-        trace.update(b"".join(_array_bytes(observation)))
+        trace.update(_bytes_of(observation))
     return Episode(seed, sum(rewards), len(rewards), trace.hexdigest(), info.get("context_id"))
 
 
@@ -77,7 +78,7 @@ def play_joint_episode(env: Any, policy: JointPolicy, index: int, seed: int, opt
     with one_line():
         env.forget_seeds()
         observations, infos = env.reset(seed=seed, options=options)
-    trace = hashlib.sha256(b"".join(_agent_bytes(observations)))
+    trace = hashlib.sha256(_bytes_of_agents(observations))
     returns = dict.fromkeys(env.possible_agents, 0.0)
     rewards, ended = dict[Any, float](), dict[Any, bool]()
     length, over = 0, False
@@ -91,7 +92,7 @@ def play_joint_episode(env: Any, policy: JointPolicy, index: int, seed: int, opt
         ended = {agent: bool(terminateds.get(agent) or truncateds.get(agent)) for agent in observations}
         over = terminateds["__all__"] or truncateds["__all__"]
         length += 1
-        trace.update(b"".join(_agent_bytes(observations)))
+        trace.update(_bytes_of_agents(observations))
     context_id = next((info["context_id"] for info in infos.values() if "context_id" in info), None)
     agents = {str(agent): value for agent, value in returns.items()}
     seats = {str(agent): policy_id for agent, policy_id in policy.seats.items()}
@@ -103,19 +104,13 @@ def _check_length(length: int, seed: int, max_steps: int) -> None:
         raise envoi.EnvoiError(f"the episode of seed {seed} did not end within {max_steps} steps; raise --max-steps")
 
 
-def _array_bytes(value: Any) -> Iterator[bytes]:
-    """Yields the bytes of all arrays in nested dicts of arrays, in order."""
-    if isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _array_bytes(inner)
-    else:
-        yield np.ascontiguousarray(value).tobytes()
+def _bytes_of(observation: Any) -> bytes:
+    """Returns the bytes of all arrays in nested dicts of arrays, in order."""
+    return b"".join(np.ascontiguousarray(leaf).tobytes() for _, leaf in tree.leaves(observation))
 
 
-def _agent_bytes(observations: Mapping[Any, Any]) -> Iterator[bytes]:
-    for agent, value in observations.items():
-        yield str(agent).encode()
-        yield from _array_bytes(value)
+def _bytes_of_agents(observations: Mapping[Any, Any]) -> bytes:
+    return b"".join(str(agent).encode() + _bytes_of(value) for agent, value in observations.items())
 
 
 def context_ids(env: Any) -> Sequence[Any]:

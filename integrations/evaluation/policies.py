@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import envoi
+from envoi import tree
 from envoi.lane_values import lane, stack
 
 from ..errors import one_line
@@ -90,7 +92,7 @@ class _Callable(Acting):
         if self._is_pure:
             actions, states = self.policy(observations, _stack_values([seat.state for seat in seats]))
             for index, seat in enumerate(seats):
-                seat.state = _take(states, index)
+                seat.state = tree.map_leaves(itemgetter(index), states)
         else:
             actions = self.policy(observations)
         if isinstance(actions, (np.ndarray, list)) and np.shape(actions)[:1] != (len(seats),):
@@ -270,22 +272,8 @@ def _shape_of(space: Any) -> Any:
 
 
 def _stack_values(values: Sequence[Any]) -> Any:
-    """Stacks arrays, or dicts, tuples and lists of them."""
-    first = values[0]
-    if isinstance(first, Mapping):
-        return {key: _stack_values([value[key] for value in values]) for key in first}
-    if isinstance(first, (tuple, list)):
-        return type(first)(_stack_values(parts) for parts in zip(*values, strict=True))
-    return np.stack([np.asarray(value) for value in values])
-
-
-def _take(values: Any, index: int) -> Any:
-    """Returns one of those that `_stack_values` has stacked."""
-    if isinstance(values, Mapping):
-        return {key: _take(value, index) for key, value in values.items()}
-    if isinstance(values, (tuple, list)):
-        return type(values)(_take(value, index) for value in values)
-    return values[index]
+    """Stacks arrays, or trees of them."""
+    return tree.map_leaves(lambda *parts: np.stack([np.asarray(part) for part in parts]), *values)
 
 
 def seat(env: Any) -> Any:

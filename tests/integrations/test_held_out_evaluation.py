@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+from typing import NamedTuple
 
 import gymnasium
 import numpy as np
@@ -199,6 +200,11 @@ class Counting:
         return int(self.steps % self.every == 0)
 
 
+class Memory(NamedTuple):
+    steps: np.int64
+    parts: tuple = ()
+
+
 class Pure:
     """The same, whose state is given from outside."""
 
@@ -206,11 +212,11 @@ class Pure:
         self.many = many
 
     def initial_state(self):
-        return {"steps": np.int64(0)}
+        return Memory(np.int64(0))
 
     def __call__(self, observation, state):
-        steps = state["steps"] + 1
-        return steps % 2, {"steps": steps}
+        steps = state.steps + 1
+        return steps % 2, Memory(steps)
 
 
 class CountingByTwo(Counting):
