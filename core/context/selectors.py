@@ -17,7 +17,8 @@ import copy
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -28,6 +29,32 @@ from ..tree import AnyMapping, AnyTuple
 from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformInteger, extremes
 from .sets import Context, Contexts, contexts_of
 from .space import ContextSpace
+
+
+class Episodes(Sequence[dict[str, Any]]):
+    """Episodes that have ended, as columns: what `Selector.tell` gets. A row is made when it is read.
+
+    Args:
+        columns: A list for each key of a row but `context`, by name.
+        contexts: Returns the contexts, which must not be changed.
+    """
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]], contexts: Callable[[], Sequence[Context]]) -> None:
+        self.columns, self._find = columns, contexts
+
+    @cached_property
+    def contexts(self) -> Sequence[Context]:
+        """The contexts, which must not be changed."""
+        return self._find()
+
+    def __len__(self) -> int:
+        return len(self.columns["context_id"])
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        row = {name: column[index] for name, column in self.columns.items()}
+        return {"context_id": row["context_id"], "context": dict(self.contexts[index]), **row}
 
 
 class Selector(ABC):
@@ -59,7 +86,7 @@ class Selector(ABC):
     _position: dict[str, Any] = {"n_calls": 0, "context_id": None}  # noqa: RUF012
 
     _given: Contexts | None = None
-    _entries: dict[Any, tuple[Any, Context]] = {}  # noqa: RUF012
+    _place: dict[Any, int] = {}  # noqa: RUF012 (of each id in `contexts_keys`)
 
     def __init__(self, contexts: Contexts | None = None) -> None:
         if contexts is not None:
@@ -105,7 +132,7 @@ class Selector(ABC):
             _check_same(self._given, contexts)
         self.contexts = contexts
         self.contexts_keys = list(contexts)
-        self._entries = {entry[0]: entry for entry in contexts.items()}
+        self._place = {key: place for place, key in enumerate(contexts)}
         self.position = {"n_calls": 0, "context_id": None}
 
     def select(self, rng: np.random.Generator) -> tuple[Any, Context]:
@@ -157,9 +184,10 @@ class Selector(ABC):
     def _next(self, rng: np.random.Generator) -> tuple[Any, Context]:
         context_id = self.choose(rng)
         try:
-            return self._entries[context_id]
+            key = self.contexts_keys[self._place[context_id]]  # the id itself; 1.0 finds 1, too
         except (KeyError, TypeError):
             raise ContextError(f"{type(self).__name__}: {self._unknown(context_id)}") from None
+        return key, self.contexts[key]
 
     def tell(self, episodes: Iterable[Mapping[str, Any]]) -> None:  # noqa: B027 (most selectors learn nothing)
         """Learns from episodes that have ended; a selector that defines this is a curriculum, see `envoi.curricula`.
@@ -225,7 +253,7 @@ class Selector(ABC):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Selector:
         # Contexts are never changed, so copies, such as those in snapshots of environments, can share them.
-        names = ("contexts", "contexts_keys", "_entries")
+        names = ("contexts", "contexts_keys", "_place")
         memo.update((id(shared), shared) for shared in (vars(self).get(name) for name in names))
         if self.learns:  # from the episodes of all copies
             return self

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..atomic_write import write_atomically
 from ..errors import ContextError, MissingBackend, nearest
-from ..structural_equality import Structured
+from ..structural_equality import Structured, structure
 from ..tree import AnyDict, AnyMapping, AnySequence
 from .features import plain
 from .space import ContextSpace
@@ -69,6 +69,11 @@ def contexts_of(given: Contexts | Sequence[Context] | None) -> Contexts:
             if not isinstance(name, str):
                 raise ContextError(f"contexts[{key!r}]: expected names of features as strings, got {name!r}")
     return contexts
+
+
+def same_contexts(contexts: Contexts, others: Contexts) -> bool:
+    """Returns True if two sets have the same contexts under the same ids, in the same order."""
+    return contexts is others or structure(list(contexts.items())) == structure(list(others.items()))
 
 
 class ContextSet(Structured, Mapping[Any, Context]):

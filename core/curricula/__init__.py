@@ -10,8 +10,7 @@ from a generator of its own, one number a choice: equal seeds and an equal seque
 choices, in every framework.
 """
 
-from .curriculum import Curriculum, Custom
-from .handed import Handed
+from .curriculum import Curriculum, Custom, Handed
 from .learning_progress import LearningProgress
 from .level_replay import PrioritizedLevelReplay, critic_score
 from .self_paced import SelfPaced

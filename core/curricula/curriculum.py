@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..context.binding import check_names
-from ..context.features import Feature, is_number
-from ..context.selectors import Selector
-from ..context.sets import Context, Contexts, contexts_of
+from ..context.features import LARGEST, Feature, is_number
+from ..context.selectors import Episodes, Selector
+from ..context.sets import Context, Contexts, contexts_of, same_contexts
 from ..context.space import ContextSpace
 from ..errors import ContextError, nearest
-from ..structural_equality import structure
 
 
 class Episode(NamedTuple):
@@ -30,9 +29,44 @@ class Episode(NamedTuple):
     score: float | None
 
     @property
-    def sums(self) -> tuple[float, ...]:
+    def sums(self) -> list[float]:
         """The numbers that `statistics` averages, and how often."""
-        return 1, self.total, self.length, self.success or 0.0, self.success is not None
+        return [1, self.total, self.length, self.success or 0.0, self.success is not None]
+
+
+_NUMBERS = {"return": True, "length": True, "success": False, "score": False}
+"""The columns of numbers of `tell`, and whether each episode needs one."""
+
+
+def read_episodes(given: Iterable[Mapping[str, Any]]) -> list[Episode]:
+    """Returns the episodes of a call of `tell`, after checking all of them."""
+    if not isinstance(given, Episodes):
+        rows = list(given)
+        for row in rows:
+            if not (isinstance(cast("Any", row), Mapping) and {"context_id", "return", "length"} <= row.keys()):
+                raise ContextError(f"tell: expected the keys context_id, return and length, got {row!r}")
+        columns = {name: [row.get(name) for row in rows] for name in ("context_id", *_NUMBERS)}
+        given = Episodes(columns, lambda: [row.get("context", {}) for row in rows])
+    columns = [_read_column(given, name, is_needed) for name, is_needed in _NUMBERS.items()]
+    for key, success in zip(given.columns["context_id"], columns[2], strict=True):
+        if not 0 <= (success or 0) <= 1:
+            raise ContextError(f"tell: context {key!r}: success: expected a number from 0 to 1, got {success!r}")
+    return list(map(Episode, given.columns["context_id"], given.contexts, *columns))
+
+
+def _read_column(given: Episodes, name: str, is_needed: bool) -> Sequence[Any]:
+    """Returns a column of finite numbers, with None for those that are not needed and not there."""
+    values = given.columns.get(name) or [None] * len(given)
+    some = [value for value in values if value is not None]
+    are_there = len(some) == len(values) or not is_needed
+    if are_there and {*map(type, some)} <= {float, int} and all(-LARGEST <= value <= LARGEST for value in some):
+        return values
+    for index, value in enumerate(values):
+        is_flag = name == "success" and isinstance(value, (bool, np.bool_))
+        if not (is_number(value) or is_flag or (value is None and not is_needed)):
+            key = given.columns["context_id"][index]
+            raise ContextError(f"tell: context {key!r}: expected finite numbers, got {given[index]!r}")
+    return [None if value is None else float(value) for value in values]
 
 
 class Numbers:
@@ -75,7 +109,8 @@ class Curriculum(Selector):
         self._numbers = Numbers(self.seed)
         self._begun: Contexts = {}
         self._space: ContextSpace | None = None  # the features that the environment declares
-        self._cdf: NDArray[np.float64] | None = None
+        self._reach: dict[str, Feature] = {}
+        self._kept: NDArray[np.float64] | None = None  # what choices follow from until episodes are told
         super().__init__()
         self.restart()
 
@@ -89,7 +124,7 @@ class Curriculum(Selector):
             space: See `Selector.begin`.
         """
         contexts, position = contexts_of(contexts), self.position
-        is_same = bool(self._begun) and _equal(contexts, self._begun)
+        is_same = bool(self._begun) and same_contexts(contexts, self._begun)
         if not (is_same and self._makes_contexts):
             super().begin(contexts, space)
         self._begun, self._space = contexts, space
@@ -102,11 +137,26 @@ class Curriculum(Selector):
     def _fit(self) -> None:
         """Checks the arguments against the contexts and features of the environment."""
 
+    def _fit_features(self, features: Iterable[Feature]) -> None:
+        """Restricts distributions of features to the values that the environment allows."""
+        contexts, features = self._begun, list(features)
+        if len(contexts) > 1:
+            raise ContextError(
+                f"{type(self).__name__}: makes its own contexts, so it would never use {list(contexts)[:20]}; leave "
+                "`contexts` out, and give what stays the same as the default context"
+            )
+        check_names((feature.name for feature in features), next(iter(contexts.values())), "feature")
+        declared = self._space
+        self._reach = {one.name: one for one in features} if declared is None else declared.distributions(features)
+
+    @property
+    def drawn_from(self) -> dict[str, Feature]:
+        return self._reach
+
     def restart(self) -> None:
         """Forgets all episodes."""
-        self._place: dict[Any, int] = {key: place for place, key in enumerate(self.contexts_keys)}
-        self._sums = np.zeros((5, len(self._place)))  # as `Episode.sums`
-        self._cdf = None
+        self._sums = [[0.0] * 5 for _ in self.contexts_keys]  # as `Episode.sums`
+        self._kept = None
 
     # Episodes.
 
@@ -116,28 +166,25 @@ class Curriculum(Selector):
 
     def tell(self, episodes: Iterable[Mapping[str, Any]]) -> None:
         self._check_begun()
-        for episode in [self.read(row) for row in episodes]:
-            place = self._place_of(episode.context_id)
+        read = read_episodes(episodes)
+        for episode in read:
+            self._place_of(episode.context_id)
+        for episode in self.check(read):
+            place = self._place_of(episode.context_id)  # which an episode before may have changed
             if place >= 0:
-                self._sums[:, place] += episode.sums
+                sums = self._sums[place]
+                sums[0] += 1
+                sums[1] += episode.total
+                sums[2] += episode.length
+                if episode.success is not None:
+                    sums[3] += episode.success
+                    sums[4] += 1
             if self.learn(episode, place):
-                self._cdf = None
+                self._kept = None
 
-    def read(self, row: Mapping[str, Any]) -> Episode:
-        """Checks a row of `tell`, before any row has an effect."""
-        try:
-            key, needed = row["context_id"], (row["return"], row["length"])
-        except (KeyError, TypeError):
-            raise ContextError(f"tell: expected the keys context_id, return and length, got {row!r}") from None
-        self._place_of(key)
-        success, score = row.get("success"), row.get("score")
-        if not all(map(is_number, (*needed, score or 0))):
-            raise ContextError(f"tell: context {key!r}: expected finite numbers, got {row!r}")
-        if success is not None:
-            success = float(success)
-            if not 0 <= success <= 1:
-                raise ContextError(f"tell: context {key!r}: success: expected a number from 0 to 1, got {success!r}")
-        return Episode(key, row.get("context", {}), float(needed[0]), float(needed[1]), success, score)
+    def check(self, episodes: list[Episode]) -> list[Episode]:
+        """Checks the episodes of a call of `tell`, before any has an effect; returns what `learn` gets."""
+        return episodes
 
     def _place_of(self, key: Any) -> int:
         """Returns the place of a context in `contexts_keys`, or -1 for one that was there or may come."""
@@ -146,12 +193,13 @@ class Curriculum(Selector):
         except (KeyError, TypeError):
             raise ContextError(f"tell: {self._unknown(key)}") from None
 
-    def _need_success(self, episode: Episode, instead: str) -> None:
-        if episode.success is None:
-            raise ContextError(
-                f"tell: context {episode.context_id!r}: success: expected a number from 0 to 1, got None; let the "
-                f'environment give info["is_success"], give Contextual(success=…), or {instead}'
-            )
+    def _need_success(self, episodes: list[Episode], instead: str) -> None:
+        for episode in episodes:
+            if episode.success is None:
+                raise ContextError(
+                    f"tell: context {episode.context_id!r}: success: expected a number from 0 to 1, got None; let the "
+                    f'environment give info["is_success"], give Contextual(success=…), or {instead}'
+                )
 
     def learn(self, episode: Episode, place: int) -> bool:
         """Learns from an episode; returns True if `weigh` may then return other weights.
@@ -168,10 +216,11 @@ class Curriculum(Selector):
 
         A mean is NaN where there is nothing to average.
         """
-        episodes, known = self._sums[0], self._sums[4]
+        table = np.array(self._sums, np.float64).reshape(-1, 5).T
+        episodes, known = table[0], table[4]
         columns = {"episodes": episodes.copy()}
         counts = {"return": episodes, "length": episodes, "success": known}
-        for sums, (name, count) in zip(self._sums[1:4], counts.items(), strict=True):
+        for sums, (name, count) in zip(table[1:4], counts.items(), strict=True):
             columns[name] = np.divide(sums, count, out=np.full(len(sums), np.nan), where=count > 0)
         return columns
 
@@ -199,9 +248,9 @@ class Curriculum(Selector):
 
     def _take(self, n: int) -> NDArray[np.intp]:
         """Returns the places of the next n contexts."""
-        if self._cdf is None:
-            self._cdf = self.weights.cumsum()
-        return inverse(self._cdf, self._numbers(self.position["n_calls"], n))
+        if self._kept is None:
+            self._kept = self.weights.cumsum()
+        return inverse(self._kept, self._numbers(self.position["n_calls"], n))
 
     # State.
 
@@ -222,7 +271,7 @@ class Curriculum(Selector):
         came = cast("Any", given).get("kind") if isinstance(given, Mapping) else type(given).__name__
         if came != kind or not all(name in state for name in names):
             raise ContextError(f"load_state_dict: expected what state_dict of a {kind} returns, got that of {came!r}")
-        if begun and not _equal(begun, state["_begun"]):
+        if begun and not same_contexts(begun, state["_begun"]):
             raise ContextError(
                 f"load_state_dict: the state is of the contexts {list(state['_begun'])[:20]}, this curriculum has "
                 f"{list(begun)[:20]}, or their values differ; give the environment the same contexts"
@@ -231,8 +280,7 @@ class Curriculum(Selector):
             setattr(self, name, value)
         if begun and not self._makes_contexts:
             self.contexts = self._begun = begun  # the environment chooses faster from its own object
-        self._entries = {key: (key, context) for key, context in self.contexts.items()}
-        self._numbers, self._cdf = Numbers(self.seed), None
+        self._numbers, self._kept = Numbers(self.seed), None
 
     def _arguments(self) -> dict[str, Any]:
         return {"seed": self.seed}
@@ -250,11 +298,7 @@ class Sampling(Curriculum):
         raise NotImplementedError
 
     def _fit(self) -> None:
-        self._reach = fitted(self, self.features(), self._space, self._begun)
-
-    @property
-    def drawn_from(self) -> dict[str, Feature]:
-        return self._reach
+        self._fit_features(self.features())
 
     def _place_of(self, key: Any) -> int:
         return 0
@@ -301,8 +345,39 @@ class Custom(Curriculum):
         return weights
 
 
-def _equal(contexts: Contexts, others: Contexts) -> bool:
-    return contexts is others or structure(list(contexts.items())) == structure(list(others.items()))
+class Handed(Selector):
+    """Takes the contexts that a curriculum in another process chooses, and keeps the episodes for it.
+
+    For environments that a framework puts into processes of their own; see `envoi.adapters.sb3.CurriculumVecEnv`.
+    """
+
+    by_position = True
+
+    def __init__(self) -> None:
+        self._ended: list[Mapping[str, Any]] = []
+        super().__init__()
+
+    def exchange(self, coming: Iterable[tuple[Any, Context]]) -> list[Mapping[str, Any]]:
+        """Adds contexts, with their ids, to those that are to come; returns the episodes that have ended since."""
+        self.position = {**self.position, "coming": (*self.position.get("coming", ()), *coming)}
+        ended, self._ended = self._ended, []
+        return ended
+
+    def tell(self, episodes: Iterable[Mapping[str, Any]]) -> None:
+        self._ended.extend(episodes)
+
+    def choose(self, rng: np.random.Generator) -> Any:
+        return self._next(rng)[0]
+
+    def _next(self, rng: np.random.Generator) -> tuple[Any, Context]:
+        coming = self.position.get("coming")
+        if not coming:
+            raise ContextError(
+                "Handed: no context was handed over; let a CurriculumVecEnv around the processes reset and step them"
+            )
+        self.position = {**self.position, "coming": coming[1:]}
+        key, context = coming[0]
+        return key, self.contexts.get(key, context)
 
 
 # What several curricula use.
@@ -317,7 +392,7 @@ def normalised(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 def inverse(cdf: NDArray[np.float64], numbers: Any) -> NDArray[np.intp]:
     """Returns the places where a distribution function passes numbers in [0, 1)."""
     places = cast("NDArray[np.intp]", cdf.searchsorted(numbers * cdf[-1], "right"))
-    if np.max(places) == len(cdf):  # by rounding; a context of weight 0 is not chosen either
+    if (places.max() if places.ndim else places) == len(cdf):  # by rounding; a weight of 0 is not chosen either
         places = np.minimum(places, int(np.count_nonzero(cdf < cdf[-1])))
     return places
 
@@ -340,17 +415,3 @@ def check_number(what: str, value: Any, low: float, high: float = math.inf, *, i
     if not is_number(value) or not low <= value <= high or (integer and value != int(value)):
         reach = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
         raise ContextError(f"{what}: expected {'an integer' if integer else 'a number'} {reach}, got {value!r}")
-
-
-def fitted(
-    curriculum: Selector, features: Iterable[Feature], space: ContextSpace | None, contexts: Contexts
-) -> dict[str, Feature]:
-    """Returns distributions by name, restricted to the values that the environment allows."""
-    if len(contexts) > 1:
-        raise ContextError(
-            f"{type(curriculum).__name__}: makes its own contexts, so it would never use {list(contexts)[:20]}; leave "
-            "`contexts` out, and give what stays the same as the default context"
-        )
-    features = list(features)
-    check_names((feature.name for feature in features), next(iter(contexts.values())), "feature")
-    return {feature.name: feature for feature in features} if space is None else space.distributions(features)

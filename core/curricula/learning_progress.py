@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,27 +64,28 @@ class LearningProgress(Curriculum):
         super().restart()
         n = len(self.contexts_keys)
         self._fast, self._slow, self._raw, self._has_rates = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n, bool)
-        self._batch, self._count = np.zeros((2, n)), 0  # successes and episodes since the last update
+        self._batch, self._count = [[0.0] * n, [0.0] * n], 0  # successes and episodes since the last update
 
-    def read(self, row: Mapping[str, Any]) -> Episode:
-        episode = super().read(row)
+    def check(self, episodes: list[Episode]) -> list[Episode]:
         if self.bounds is None:
-            self._need_success(episode, "give bounds=(low, high) of returns")
-            return episode
+            self._need_success(episodes, "give bounds=(low, high) of returns")
+            return episodes
         low, high = self.bounds
-        if not low <= episode.total <= high:
-            raise ContextError(
-                f"tell: context {episode.context_id!r}: expected a return within bounds={self.bounds}, got "
-                f"{episode.total}; give bounds that hold all returns"
-            )
-        return episode._replace(success=(episode.total - low) / (high - low))
+        for episode in episodes:
+            if not low <= episode.total <= high:
+                raise ContextError(
+                    f"tell: context {episode.context_id!r}: expected a return within bounds={self.bounds}, got "
+                    f"{episode.total}; give bounds that hold all returns"
+                )
+        return [Episode(*one[:4], (one.total - low) / (high - low), one.score) for one in episodes]
 
     def learn(self, episode: Episode, place: int) -> bool:
-        self._batch[:, place] += (cast("float", episode.success), 1)
+        self._batch[0][place] += cast("float", episode.success)
+        self._batch[1][place] += 1
         self._count += 1
         if self._count < self.update_every:
             return False
-        successes, episodes = self._batch
+        successes, episodes = np.array(self._batch)
         there, had, new = episodes > 0, self._has_rates, self.smoothing
         rates = np.divide(successes, episodes, out=np.zeros(len(episodes)), where=there)
 
@@ -95,7 +96,7 @@ class LearningProgress(Curriculum):
         self._fast = follow(self._fast, np.maximum(rates - self._base, 0) / (1 - self._base))
         self._slow = follow(self._slow, self._fast)
         self._has_rates = had | there
-        self._batch, self._count = np.zeros_like(self._batch), 0
+        self._batch, self._count = [[0.0] * len(rates), [0.0] * len(rates)], 0
         return True
 
     @property

@@ -10,11 +10,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..context.features import Feature
 from ..context.sets import Context
 from ..context.space import ContextSpace
 from ..errors import ContextError
-from .curriculum import Curriculum, Episode, check_choice, check_number, fitted, inverse, normalised
+from .curriculum import Curriculum, Episode, check_choice, check_number, inverse, normalised
 
 OF_EPISODES = ("learnability", "return_error", "max_return_gap", "slope")
 OF_A_CRITIC = ("value_l1", "positive_value_loss", "max_mc")
@@ -93,7 +92,7 @@ class PrioritizedLevelReplay(Curriculum):
         if mutate is not None and not callable(mutate):
             raise ContextError(f"mutate: expected a function (context, rng) -> context, got {mutate!r}")
         self.score, self.transform, self.temperature, self.staleness = score, transform, temperature, staleness
-        self.space, self._reach = None if space is None else ContextSpace.of(space), dict[str, Feature]()
+        self.space = None if space is None else ContextSpace.of(space)
         self.mutate, self.buffer = mutate, buffer or 1000
         self.replay = 1.0 if space is None else (0.5 if mutate is None else 0.8) if replay is None else replay
         check_number("replay", self.replay, 0, 1)
@@ -102,18 +101,14 @@ class PrioritizedLevelReplay(Curriculum):
 
     def _fit(self) -> None:
         if self.space is not None:
-            self._reach = fitted(self, self.space.features.values(), self._space, self._begun)
+            self._fit_features(self.space.features.values())
             self._fitted = ContextSpace(self._reach)
-
-    @property
-    def drawn_from(self) -> dict[str, Feature]:
-        return self._reach
 
     def restart(self) -> None:
         if self._makes_contexts:
             self.contexts = {} if self.space is not None else dict(self._begun)
             self.contexts_keys = list(self.contexts)
-            self._entries = {key: (key, context) for key, context in self.contexts.items()}
+            self._place = {key: place for place, key in enumerate(self.contexts_keys)}
         super().restart()
         n = len(self.contexts_keys)
         self._levels = [Level() for _ in range(n)]
@@ -121,36 +116,36 @@ class PrioritizedLevelReplay(Curriculum):
         self._average: float | None = None  # of all returns
         self._ended = 0
         self.position = {**self.position, "idle": np.zeros(n), "new": n, "children": ()}
-        self._priority: NDArray[np.float64] | None = None
 
     # Episodes.
 
     def _place_of(self, key: Any) -> int:
         return self._place.get(key, -1) if self._makes_contexts else super()._place_of(key)
 
-    def read(self, row: Mapping[str, Any]) -> Episode:
-        episode = super().read(row)
+    def check(self, episodes: list[Episode]) -> list[Episode]:
         if self.score == "learnability":
-            self._need_success(episode, "use another score")
-        if self.score in OF_A_CRITIC and episode.score is None:
-            raise ContextError(
-                f"tell: context {episode.context_id!r}: {self.score} is a critic's score, and this episode has none; "
-                f"give the rows a 'score', or choose one of {list(OF_EPISODES)}"
-            )
-        if self._makes_contexts and not episode.context:
-            raise ContextError(f"tell: context {episode.context_id!r}: expected its values as 'context', got none")
-        return episode
+            self._need_success(episodes, "use another score")
+        for key, context, _, _, _, score in episodes:
+            if self.score in OF_A_CRITIC and score is None:
+                raise ContextError(
+                    f"tell: context {key!r}: {self.score} is a critic's score, and this episode has none; give the "
+                    f"rows a 'score', or choose one of {list(OF_EPISODES)}"
+                )
+            if self._makes_contexts and not context:
+                raise ContextError(f"tell: context {key!r}: expected its values as 'context', got none")
+        return episodes
 
     def learn(self, episode: Episode, place: int) -> bool:
         level = self._levels[place] if place >= 0 else Level()
         score = self._score(level, episode)
-        level.average, self._average = (_moved(a, episode.total) for a in (level.average, self._average))
+        level.average = _moved(level.average, episode.total)
+        self._average = _moved(self._average, episode.total)
         self._ended += 1
-        self._priority = None
+        self._kept = None
         if place < 0:
             self._enter(level, score, episode)
             return True
-        is_replay = not np.isnan(self._scores[place])
+        is_replay = not math.isnan(self._scores.item(place))
         self._scores[place] = score
         if is_replay and self.mutate is not None:
             self._breed(self.contexts[episode.context_id])
@@ -159,7 +154,8 @@ class PrioritizedLevelReplay(Curriculum):
     def _score(self, level: Level, episode: Episode) -> float:
         """Returns the score of a level after one more episode, which the level then knows of."""
         level.highest = max(level.highest, episode.total)
-        level.recent = [*level.recent[1 - RECENT :], (self._ended, episode.total, episode.success or 0.0)]
+        level.recent.append((self._ended, episode.total, episode.success or 0.0))
+        del level.recent[:-RECENT]
         if self.score in OF_A_CRITIC:
             return cast("float", episode.score)
         if self.score == "return_error":
@@ -175,25 +171,21 @@ class PrioritizedLevelReplay(Curriculum):
 
     def _enter(self, level: Level, score: float, episode: Episode) -> None:
         """Takes a new level into the buffer, if there is room or a level of less use."""
-        key, idle, place = episode.context_id, self.position["idle"], len(self.contexts_keys)
+        key, idle, place = episode.context_id, self.position["idle"].copy(), len(self.contexts_keys)
         contexts = cast("dict[Any, Context]", self.contexts)
-        if place < self.buffer:
-            self.contexts_keys.append(key)
-            self._levels.append(level)
-            self._scores, idle = np.append(self._scores, score), np.append(idle, 0.0)
-            self._sums = np.column_stack((self._sums, episode.sums))
-        else:
+        if place == self.buffer:
             place = int(np.argmin(self.weigh()))
             if score < self._scores[place]:
                 return
             old = self.contexts_keys[place]
-            del contexts[old], self._entries[old], self._place[old]
-            self.contexts_keys[place], self._levels[place], self._scores[place] = key, level, score
-            self._sums[:, place] = episode.sums
-            idle = np.where(np.arange(len(idle)) == place, 0.0, idle)
-        context = dict(episode.context)
-        contexts[key], self._entries[key], self._place[key] = context, (key, context), place
-        self.position, self._priority = {**self.position, "idle": idle}, None
+            del contexts[old], self._place[old]
+        else:
+            for column in (self.contexts_keys, self._levels, self._sums):
+                column.append(cast("Any", None))
+            self._scores, idle = np.append(self._scores, score), np.append(idle, 0.0)
+        contexts[key], self._place[key], self.contexts_keys[place] = dict(episode.context), place, key
+        self._levels[place], self._sums[place], self._scores[place], idle[place] = level, episode.sums, score, 0.0
+        self.position, self._kept = {**self.position, "idle": idle}, None
 
     def _breed(self, parent: Context) -> None:
         """Makes the next context a mutated copy of one."""
@@ -213,13 +205,13 @@ class PrioritizedLevelReplay(Curriculum):
 
     def weigh(self) -> NDArray[np.float64]:
         """Returns the probability of each context to be replayed next."""
-        if self._priority is None:
-            self._priority = self._prioritised()
+        if self._kept is None:
+            self._kept = self._prioritised()
         idle = self.position["idle"] if self._all_scored else np.where(np.isnan(self._scores), 0, self.position["idle"])
         total = idle.sum()
         if not (self.staleness and total):
-            return self._priority
-        return (1 - self.staleness) * self._priority + self.staleness / total * idle
+            return self._kept
+        return (1 - self.staleness) * self._kept + self.staleness / total * idle
 
     def _prioritised(self) -> NDArray[np.float64]:
         """Returns P, which only new scores change."""
@@ -239,37 +231,42 @@ class PrioritizedLevelReplay(Curriculum):
         weights[there] = ranked
         return weights
 
-    def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
-        if self._makes_contexts or not self.contexts:
-            return None
-        return np.array([self._place[self.select(rng)[0]] for _ in range(n)], np.intp)
-
     def _next(self, rng: np.random.Generator) -> tuple[Any, Context]:
         self._check_begun()
         position = self.position
-        number = float(self._numbers(position["n_calls"], 1)[0])
-        idle, children, new = position["idle"] + 1, position["children"], position["new"]
+        idle, children, new = position["idle"], position["children"], position["new"]
         if children:
-            self.position = {**position, "idle": idle, "children": children[1:]}
+            self.position = {**position, "idle": idle + 1, "children": children[1:]}
             return children[0]
+        number = self._numbers(position["n_calls"], 1)[0]
         if self.space is not None and (len(self._levels) < self.buffer or number >= self.replay):
-            self.position = {**position, "idle": idle, "new": new + 1}
+            self.position = {**position, "idle": idle + 1, "new": new + 1}
             sample = self._fitted.sample(seed=np.random.default_rng((self.seed, new)))
             return new, {**next(iter(self._begun.values())), **sample}
-        weights = self.weigh()
+        key = self.contexts_keys[self._take(1)[0]]
+        return key, self.contexts[key]
+
+    def _take(self, n: int) -> NDArray[np.intp]:
+        weights, idle = self.weigh(), self.position["idle"].copy()
         if not self._all_scored:
             weights = np.isnan(self._scores).astype(np.float64)
-        place = int(inverse(weights.cumsum(), number / self.replay))
-        idle[place] = 0
-        self.position = {**position, "idle": idle}
-        return self._entries[self.contexts_keys[place]]
+        cdf, total, places = weights.cumsum(), float(idle.sum()), list[int]()
+        lasting = None if not self._all_scored or not self.staleness else (1 - self.staleness) * self._kept
+        for number in (self._numbers(self.n_calls, n) / self.replay).tolist():
+            if lasting is not None and places and total:  # `weigh`, after the choices before
+                weights = idle * (self.staleness / total)
+                weights += lasting
+                weights.cumsum(out=cdf)
+            place = int(inverse(cdf, number))
+            idle += 1
+            total += len(idle) - idle.item(place)
+            idle[place] = 0
+            places.append(place)
+        self.position = {**self.position, "idle": idle}
+        return np.array(places, np.intp)
 
     def choose(self, rng: np.random.Generator) -> Any:
         return self._next(rng)[0]
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self._priority = None
 
 
 def _moved(average: float | None, total: float) -> float:

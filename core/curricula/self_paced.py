@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, cast
 
@@ -88,11 +88,11 @@ class SelfPaced(Sampling):
         values = np.clip(self.mean + self.std * rng.standard_normal(len(self.names)), self._ends[0], self._ends[1])
         return dict(zip(self.names, values.tolist(), strict=True))
 
-    def read(self, row: Mapping[str, Any]) -> Episode:
-        episode = super().read(row)
-        if missing := [name for name in self.names if name not in episode.context]:
-            raise ContextError(f"tell: context {episode.context_id!r}: expected a value of {missing[0]!r} in 'context'")
-        return episode
+    def check(self, episodes: list[Episode]) -> list[Episode]:
+        for key, context, *_ in episodes:
+            if missing := [name for name in self.names if name not in context]:
+                raise ContextError(f"tell: context {key!r}: expected a value of {missing[0]!r} in 'context'")
+        return episodes
 
     def learn(self, episode: Episode, place: int) -> bool:
         rows = [*self._rows, ([float(episode.context[name]) for name in self.names], episode.total)]

@@ -70,11 +70,10 @@ class Sequential(Curriculum):
         super().restart()
         self.stage, self._measured, self._failed = 0, list[float](), 0
 
-    def read(self, row: Mapping[str, Any]) -> Episode:
-        episode = super().read(row)
+    def check(self, episodes: list[Episode]) -> list[Episode]:
         if self.measure == "success":
-            self._need_success(episode, "use measure='return'")
-        return episode
+            self._need_success(episodes, "use measure='return'")
+        return episodes
 
     def learn(self, episode: Episode, place: int) -> bool:
         if episode.context_id not in self.stages[self.stage]:
@@ -135,11 +134,10 @@ class Annealed(Sampling):
         super().restart()
         self._sum = 0.0
 
-    def read(self, row: Mapping[str, Any]) -> Episode:
-        episode = super().read(row)
+    def check(self, episodes: list[Episode]) -> list[Episode]:
         if self.measure == "success":
-            self._need_success(episode, "use measure='length'")
-        return episode
+            self._need_success(episodes, "use measure='length'")
+        return episodes
 
     def learn(self, episode: Episode, place: int) -> bool:
         self._sum += episode.length if self.measure == "length" else cast("float", episode.success)

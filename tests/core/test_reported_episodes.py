@@ -114,6 +114,21 @@ def batches():
     }
 
 
+def test_reported_episodes_are_a_sequence_of_dicts():
+    calls = []
+    diary = Diary()
+    diary.tell = calls.append
+    env = contextual(envoi.batch(Corridor(), 4), diary)
+    play(env, 4)
+    (episodes,) = calls
+    assert len(episodes) == 2
+    assert [row["lane"] for row in episodes] == [0, 2]
+    assert episodes[1:] == [episodes[-1]]
+    env.reset()
+    episodes[0]["context"].clear()
+    assert [row["context"] for row in episodes] == [env.contexts["short"]] * 2
+
+
 @pytest.mark.parametrize("kind", batches())
 @pytest.mark.parametrize("limit", [None, 4])
 def test_lanes_are_reported_one_by_one(kind, limit):

@@ -19,6 +19,7 @@ from ...batching.lane_contexts import LaneContexts
 from ...batching.loop import batch, lanes_of
 from ...context.binding import Binding, binding_of, check_names, close_replaced
 from ...context.selectors import Selector
+from ...context.sets import same_contexts
 from ...errors import ContextError, EpisodeError, SpecError
 from ...protocol.batch_env import as_mask, each_of
 from ...protocol.process import Snapshot
@@ -30,7 +31,7 @@ from ...wrapping.change import Change, Specs
 from ...wrapping.delegate import Around
 from ...wrapping.lifted import Lifted
 from .reports import Reports, Running, Success
-from .schedule import Chosen, Indices, InForce, Noise, Schedule, SetTable, full_set, same_contexts, selector_of
+from .schedule import Chosen, Context, Indices, InForce, Noise, Schedule, SetTable, full_set, selector_of
 from .view import InfosInForce, View, append, put_beside
 
 __all__ = ["Contextual"]
@@ -682,11 +683,10 @@ class Contextual(Lifted):
         """See `envoi.curricula.Handed.exchange`, of the selector."""
         return cast("Any", self.context_selector).exchange(coming)
 
-    def chosen_in(self, lanes: Sequence[int]) -> list[Chosen]:
-        """Returns the ids and contexts in force in some lanes."""
-        now = self._in_force
-        places = now.place[lanes]
-        return list(zip(now.table.ids[places].tolist(), now.table.contexts(places), strict=True))
+    def in_force_at(self, lanes: Sequence[int]) -> tuple[list[Any], Callable[[], list[Context]]]:
+        """Returns the ids of the contexts in force in some lanes, and a function that returns the contexts."""
+        table, places = self._in_force.table, self._in_force.place[lanes]
+        return table.ids[places].tolist(), partial(table.contexts, places)
 
     @property
     def reports_ends(self) -> bool:

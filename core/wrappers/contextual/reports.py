@@ -8,8 +8,10 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from ... import tree
+from ...context.selectors import Episodes
 from ...lane_values import lane
 from ...protocol.batch_env import either
+from ...protocol.infos import Infos
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID
 from ...wrapping.change import Specs
 
@@ -90,19 +92,18 @@ class Reports:
     def _report(self, lanes: list[int], terminated: list[bool]) -> None:
         totals, begun, open_, steps = self.running
         if self._n is None:
-            returns, begins, still = [float(totals)], [begun], False
+            returns, lengths, still, infos = [float(totals)], [steps - begun], False, Infos([self._info])
         else:
-            returns, begins, still = totals[lanes].tolist(), begun[lanes].tolist(), open_.copy()
-            still[lanes] = False
-        rows: list[dict[str, Any]] = []
-        ends = zip(lanes, self._env.chosen_in(lanes), returns, begins, terminated, strict=True)
-        for index, (key, context), total, begin, has_terminated in ends:
-            row = {CONTEXT_ID: key, CONTEXT: dict(context), "return": total, "length": steps - begin}
-            row |= {"terminated": has_terminated, "success": None, "lane": self.first_lane + index}
-            info = self._info if self._n is None else self._info[index]
-            rows.append({**row, "success": self.success_of(row, info)})
+            returns, lengths, still = totals[lanes].tolist(), (steps - begun[lanes]).tolist(), open_.copy()
+            still[lanes], infos = False, cast("Infos", self._info)
+        ids, contexts = self._env.in_force_at(lanes)
+        columns: dict[str, list[Any]] = {CONTEXT_ID: ids, "return": returns, "length": lengths}
+        columns |= {"terminated": terminated, "success": [None] * len(lanes), "lane": [self.first_lane + i for i in lanes]}
+        episodes = Episodes(columns, contexts)
+        if self._success is not None or infos.columns is None or not infos.columns.keys() <= {CONTEXT, CONTEXT_ID}:
+            columns["success"] = [self.success_of(row, infos[i]) for i, row in zip(lanes, episodes, strict=True)]
         self.running = totals, begun, still, steps
-        self._env.context_selector.tell(rows)
+        self._env.context_selector.tell(episodes)
 
     def success_of(self, row: Mapping[str, Any], info: Mapping[Any, Any]) -> float | None:
         """Returns the success of an episode, from 0 to 1; None where it is not known."""

@@ -15,13 +15,13 @@ from ...context import selectors
 from ...context.binding import Binding
 from ...context.features import Categorical, Feature, UniformInteger, extremes
 from ...context.selectors import Random, RoundRobin, Sampled, Selector, Static
-from ...context.sets import Context, Contexts, contexts_of, fill, load_contexts
+from ...context.sets import Context, Contexts, contexts_of, fill, load_contexts, same_contexts
 from ...context.space import ContextSpace
 from ...errors import ContextError, nearest
 from ...protocol.infos import SomeLanes
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID
 from ...spec.base import shown
-from ...structural_equality import Structured, structure
+from ...structural_equality import Structured
 from ...tree import AnyList, AnyMapping, AnyTuple
 
 Chosen: TypeAlias = tuple[Hashable, Context]
@@ -116,11 +116,6 @@ def _array(values: list[Any]) -> NDArray[Any]:
         return objects(values)
     array = np.array(values)
     return array if array.dtype.kind in "fib" else objects(values)  # integers above 64 bits
-
-
-def same_contexts(contexts: Mapping[Any, Context], others: Mapping[Any, Context]) -> bool:
-    """Returns True if two sets have the same contexts under the same ids, in the same order."""
-    return contexts is others or structure(list(contexts.items())) == structure(list(others.items()))
 
 
 def objects(values: Sequence[Any]) -> NDArray[Any]:
