@@ -477,8 +477,8 @@ class Sampled(Selector):
             n: The number of contexts, at least 1.
 
         Returns:
-            For each sampled feature an array of shape (n,); contexts otherwise are the `defaults`. None if this
-            selector chooses one by one; it has not moved on then, though it may have taken numbers.
+            For each sampled feature an array of shape (n,); contexts otherwise are the `defaults`. None, before
+            anything has changed, if this selector chooses one by one.
         """
         features = self.drawn_from
         others = {} if self._declared is None else self._declared.features
@@ -489,18 +489,18 @@ class Sampled(Selector):
         if not known <= {UniformFloat, UniformInteger, NormalFloat, Categorical}:  # whose values must be verified
             return None
         ends: list[Any] = [(one.low, one.high) for one in features.values() if isinstance(one, UniformFloat)]
-        if kinds == {UniformFloat} and not any(cast("UniformFloat", one).log for one in features.values()):
-            low, high = np.array(ends).T
-            if not np.isfinite(high - low).all():
+        is_uniform = kinds == {UniformFloat} and not any(cast("Any", one).log for one in features.values())
+        try:
+            if self._declared is not None:
+                self._declared.verify({**self.defaults, **{n: one.default_value for n, one in features.items()}})
+            if is_uniform and not np.isfinite(np.subtract(*np.array(ends).T)).all():
                 return None
-            rows = rng.uniform(low, high, (n, len(ends)))
+        except ContextError:
+            return None
+        if is_uniform:
+            rows = rng.uniform(*np.array(ends).T, (n, len(ends)))
         else:
             rows = np.array([[feature.sample(rng) for feature in features.values()] for _ in range(n)], object)
-        if self._declared is not None:
-            try:
-                self._declared.verify({**self.defaults, **dict(zip(features, rows[0].tolist(), strict=True))})
-            except ContextError:
-                return None
         self._advance(n, self.n_calls + n - 1)
         return {name: np.array(rows[:, index].tolist()) for index, name in enumerate(features)}
 

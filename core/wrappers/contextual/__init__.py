@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 from os import PathLike
 from types import NoneType
@@ -200,9 +200,8 @@ class Contextual(Lifted):
             context_bounds or {},
         )
         table = SetTable(set_of_contexts)
-        table.add([dict(first[1])])  # not one of the set, for it is not in force on the environment
-        table.name([first[0]])
-        self._in_force = InForce(table, np.full(self._lanes or 1, table.size - 1))
+        place = table.place_of(Chosen(first[0], dict(first[1])))  # not of the set, for it is not in force inside
+        self._in_force = InForce(table, np.full(self._lanes or 1, place))
         self._bound: Sequence[Mapping[str, Any]] | None = None  # those put in force last, by a binding of one lane
         self._episodes, self._total = 0, 0
         if success is not None and not callable(success):
@@ -310,7 +309,7 @@ class Contextual(Lifted):
         Returns:
             Its id and the full context, before noise.
         """
-        key, context = self._schedule.select_next(self.env)
+        key, context, _ = self._schedule.select_next(self.env)
         return key, dict(context)
 
     def peek(self) -> tuple[Hashable, dict[str, Any]]:
@@ -318,7 +317,7 @@ class Contextual(Lifted):
 
         The selector stays where it is.
         """
-        key, context = self._schedule.peek(self.env)
+        key, context, _ = self._schedule.peek(self.env)
         return key, dict(context)
 
     def set(self, context: Hashable | Mapping[str, Any] | Sequence[Any] | None) -> None:
@@ -338,7 +337,7 @@ class Contextual(Lifted):
         given = each_of(context, len(lanes))
         for index, lane in enumerate(lanes):
             before, new = fixed[lane], {name: column[index] for name, column in given.items()}
-            full = new if before is None else {**before[1], **new}
+            full = new if before is None else {**before.context, **new}
             fixed[lane] = self._checked([self._schedule.found(full, "put_context")], "put_context")[0]
         self._schedule.fixed = fixed
 
@@ -347,7 +346,7 @@ class Contextual(Lifted):
 
     def _checked(self, chosen: list[Chosen], what: str) -> list[Chosen]:
         """Checks that the observation spec holds under contexts that are not in the set."""
-        given = [context for key, context in chosen if key is None]
+        given = [one.context for one in chosen if one.is_given]
         for context in given[:1] if all(context is given[0] for context in given) else given:
             self._view.check(context, what)
             if not self._binding.sets_features:
@@ -457,18 +456,18 @@ class Contextual(Lifted):
         self._take_charge()
         with self._attempt(lanes):
             if seed is not None:
-                self._follow(seed, lanes)
+                self._follow_seed(seed, lanes)
             self._choose(lanes, wish, values)
             if seed is None and self._binding.replaces:
                 arguments["seed"] = self._seed_of_replaced()
             return super().reset(**arguments)
 
-    def beginning(self, restart: NDArray[np.bool_]) -> _Ahead | _Attempt:
+    def beginning(self, restart: NDArray[np.bool_]) -> _Attempt:
         self._take_charge()
-        ahead = self._ahead()
-        if type(ahead) is _Ahead:
-            ahead.__enter__()
-            return ahead
+        found = self._schedule.ahead(self.env, self._in_force) if self._takes_coming and self._log is None else None
+        if found is not None:
+            self._inmost.coming, self._in_force = found
+            return _Attempt(self._follow_lanes, self._follow_lanes, partial(self._leave_coming, self._in_force))
         lanes = as_mask(restart, self._lanes or 1, "restart").nonzero()[0]
         begun = self._attempt(lanes)
         try:
@@ -481,29 +480,22 @@ class Contextual(Lifted):
             raise
         return begun
 
-    # Lanes that take their contexts out of a table.
-
     @property
     def _takes_coming(self) -> bool:
         """True if the lanes inside begin in contexts of a table."""
         return self._sets_lanes and getattr(self._inmost, "in_records", False)
 
-    def _ahead(self) -> AbstractContextManager[Any]:
-        """Returns the context of a reset or step in which lanes begin in contexts that were chosen ahead, if they can.
+    def _follow_lanes(self) -> None:
+        """Takes over the places of the contexts in which the lanes inside have begun."""
+        if getattr(self._inmost, "coming", None) is not None:
+            self._inmost.coming = None
+            self._in_force = InForce(self._in_force.table, self._inmost.place)
+            self._show()
 
-        Its value then is True, else None.
-        """
-        found = self._schedule.ahead(self.env, self._in_force) if self._takes_coming and self._log is None else None
-        if found is None:
-            return nullcontext()
-        coming, self._in_force = found
-        return _Ahead(self, self._inmost, coming)
-
-    def has_begun(self, place: Any) -> InForce:
-        """Takes over the places of the contexts in force after lanes have begun, and returns those before."""
-        before, self._in_force = self._in_force, InForce(self._in_force.table, place)
+    def _leave_coming(self, before: InForce) -> None:
+        """Returns to the contexts in force before lanes were to begin in coming ones."""
+        self._inmost.coming, self._in_force = None, before
         self._show()
-        return before
 
     def infos_with(self, info: Any, memory: Any, hold: Any) -> Any:
         if info.columns == {}:
@@ -545,7 +537,7 @@ class Contextual(Lifted):
         taken = (CONTEXT, CONTEXT_ID, *self._schedule.features)
         return self.env.untaken({name: value for name, value in options.items() if name not in taken})
 
-    def _follow(self, seed: Any, lanes: Indices) -> None:
+    def _follow_seed(self, seed: Any, lanes: Indices) -> None:
         """Lets choices follow from the seed of a reset of these lanes; the selector begins if they are all."""
         streams = Streams(seed) if self._lanes is None else batch_streams(seed, self._lanes)
         if streams is not None:
@@ -557,30 +549,29 @@ class Contextual(Lifted):
         self, lanes: Indices, wish: Sequence[Chosen] | None = None, values: Mapping[str, Any] | None = None
     ) -> None:
         """Chooses contexts for lanes that are about to begin, and puts them in force."""
-        schedule, n = self._schedule, self._lanes
+        schedule, now = self._schedule, self._in_force
         if not len(lanes):
             return
         if self._log is not None:
             memory = getattr(self, "_memory", getattr(self, "_common", None))  # the number of steps
             self._total += 0 if memory is None else int(np.atleast_1d(memory)[lanes].sum())
+        given = wish or schedule.fixed or [None] * (self._lanes or 1)
         if schedule.learns:
-            free = [wish is None and not values and not (schedule.fixed and schedule.fixed[lane]) for lane in lanes]
-            self._reports.begin(lanes, free)
-        rng, now, places = schedule.generator(self.env), self._in_force, None
-        if wish is None and not values:
-            places = schedule.select_places(rng, len(lanes))
+            self._reports.begin(lanes, [given[lane] is None and not values for lane in lanes.tolist()])
+        if now.table.size > 4 * (len(now.place) + len(now.table.by_id)) + 64:
+            now = now.compacted()
+        rng = schedule.generator(self.env)
+        places = schedule.draw(now.table, rng, len(lanes)) if wish is None and not values else None
         if places is None:
-            chosen, given = schedule.choose(rng, lanes.tolist(), n or 1, wish)
+            chosen = [schedule.choose(rng, given[lane]) for lane in lanes.tolist()]
             if schedule.learns and not schedule.selector.drawn_from:  # contexts that it has made are in no set
-                self._checked([(None, one) for key, one in chosen if key not in schedule.contexts], "context_selector")
+                made = [Chosen(None, one.context, True) for one in chosen if one.key not in schedule.contexts]
+                self._checked(made, "context_selector")
             if values:
                 changed = [schedule.changed(one, values) for one in chosen]
-                differ = [new is not old for new, old in zip(changed, chosen, strict=True)]
-                self._checked([new for new, is_new in zip(changed, differ, strict=True) if is_new], "options")
-                chosen, given = changed, [one or new for one, new in zip(given, differ, strict=True)]
-            if now.table.size > 4 * (len(now.place) + len(now.table.by_id)) + 64:
-                now = now.compacted()
-            places = np.array([now.table.place_of(*one) for one in zip(chosen, given, strict=True)], np.intp)
+                self._checked([new for new, one in zip(changed, chosen, strict=True) if new is not one], "options")
+                chosen = changed
+            places = np.array(list(map(now.table.place_of, chosen)), np.intp)
         self._put(now.with_places(places, lanes), now, lanes)
 
     # Contexts in force.
@@ -590,7 +581,8 @@ class Contextual(Lifted):
         held = (self._in_force, self._bound, self._episodes, self._total, self._running)
         replaces = self._binding.replaces
         mark, replaced = self._schedule.mark(replaces), self._replaceable() if replaces else ()
-        return _Attempt(partial(self._settle, lanes, replaced), partial(self._take_back, lanes, held, mark, replaced))
+        undo = partial(self._take_back, lanes, held, mark, replaced)
+        return _Attempt(self._follow_lanes, partial(self._settle, lanes, replaced), undo)
 
     def _replaceable(self) -> tuple[Any, ...]:
         """Returns the environments that a binding may replace."""
@@ -618,8 +610,7 @@ class Contextual(Lifted):
 
     def _settle(self, lanes: Indices, replaced: tuple[Any, ...]) -> None:
         """Completes a reset or step that was not refused."""
-        if getattr(self._inmost, "coming", None) is not None:
-            self._inmost.coming = None
+        self._follow_lanes()
         if replaced:
             close_replaced(replaced, self._replaceable())
         if self._log is not None:
@@ -745,50 +736,22 @@ class Contextual(Lifted):
         return Contextual(env, *args, **{**kwargs, "context_selector": copy.deepcopy(self.context_selector)})
 
 
-class _Ahead(AbstractContextManager[bool]):
-    """Context of a reset or step in which lanes begin in contexts that were chosen ahead."""
-
-    __slots__ = ("_before", "_coming", "_lanes", "_outer")
-
-    def __init__(self, outer: Contextual, lanes: Any, coming: Coming) -> None:
-        self._outer, self._lanes, self._coming = outer, lanes, coming
-        self._before: InForce | None = None  # once lanes have begun
-
-    def __enter__(self) -> bool:
-        self._lanes.coming = self._coming
-        return True
-
-    def stepped(self) -> None:
-        self._lanes.coming = None
-        self._before = self._outer.has_begun(self._lanes.place)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._lanes.coming = None
-        if kind is None and self._before is None:
-            self._outer.has_begun(self._lanes.place)
-        elif kind is not None and self._before is not None:
-            self._outer.has_begun(self._before.place)
-
-
 class _Attempt(AbstractContextManager[None]):
-    """Context of a reset or step that may be refused: rolls back contexts on an error, else settles them."""
+    """Context of a reset or step in which lanes begin: an error takes their contexts back."""
 
-    __slots__ = ("_settle", "_take_back")
+    __slots__ = ("_settle", "_undo", "stepped")
 
-    def __init__(self, settle: Callable[[], None], take_back: Callable[[], None]) -> None:
-        self._settle, self._take_back = settle, take_back
+    def __init__(self, stepped: Callable[[], None], settle: Callable[[], None], undo: Callable[[], None]) -> None:
+        self.stepped, self._settle, self._undo = stepped, settle, undo
 
     def __enter__(self) -> None:
         return
-
-    def stepped(self) -> None:
-        """Called after the step inside; contexts are settled when all layers have stepped."""
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._settle()
         else:
-            self._take_back()
+            self._undo()
 
 
 _LATEST: WeakValueDictionary[int, Contextual] = WeakValueDictionary()

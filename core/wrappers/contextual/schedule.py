@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,14 @@ from ...spec.base import shown
 from ...structural_equality import Structured
 from ...tree import AnyList, AnyMapping, AnyTuple
 
-Chosen: TypeAlias = tuple[Hashable, Context]
-"""An id and a full context; the id is None for a context that was given by its values."""
+
+class Chosen(NamedTuple):
+    """A context for an episode: its id, its values, and whether it was given by its values, which have no id."""
+
+    key: Hashable
+    context: Context
+    is_given: bool = False
+
 
 Indices: TypeAlias = NDArray[np.intp]
 """The indices of some lanes, in order."""
@@ -52,28 +59,19 @@ class SetTable(ContextTable):
             n: _array(column) for n, column in lists.items() if any(not _same(v, column[0]) for v in column)
         }
 
-    def name(self, ids: Sequence[Hashable]) -> None:
-        """Gives ids to the last rows, which were added without."""
-        if self.size > len(self.ids):
-            self.ids = np.concatenate((self.ids, np.empty(max(self.size, 64), object)))
-        for place, key in enumerate(ids, self.size - len(ids)):
-            self.ids[place] = key
-
     def are_named(self, places: Places) -> bool:
         """Returns True if rows are those of the set."""
         return bool((places < len(self.by_id)).all())
 
-    def place_of(self, chosen: Chosen, given: bool) -> int:
+    def place_of(self, chosen: Chosen) -> int:
         """Returns the place of a context, which is added unless it is of the set."""
-        key, context = chosen
-        place = self._places.get(key)
-        if place is not None and self.context(place) is context:
-            return place
-        self.add([context])
-        self.name([key])
-        if given:
-            self.given.add(self.size - 1)
-        return self.size - 1
+        place = self._places.get(chosen.key)
+        if place is None or self.context(place) is not chosen.context:
+            self.add([chosen.context])
+            (place,) = self._name([chosen.key]).tolist()
+            if chosen.is_given:
+                self.given.add(place)
+        return place
 
     def values(self, places: Places, as_arrays: bool) -> dict[str, Any]:
         """Returns the values of the features that differ over the set, by feature; as lists those of no array."""
@@ -85,8 +83,16 @@ class SetTable(ContextTable):
     def add_named(self, under: Places, columns: Mapping[str, NDArray[Any]], ids: Sequence[Hashable]) -> Places:
         """Adds a block of rows, see `add_block`, with ids; returns their places."""
         self.add_block(under, columns)
-        self.name(ids)
-        return np.arange(self.size - len(ids), self.size)
+        return self._name(ids)
+
+    def _name(self, ids: Sequence[Hashable]) -> Places:
+        """Gives ids to the last rows, which were added without; returns their places."""
+        if self.size > len(self.ids):
+            self.ids = np.concatenate((self.ids, np.empty(max(self.size, 64), object)))
+        places = np.arange(self.size - len(ids), self.size)
+        for place, key in zip(places.tolist(), ids, strict=True):
+            self.ids[place] = key
+        return places
 
     def compacted(self, places: Places, by_id: Contexts | None = None) -> tuple[SetTable, Places]:
         """Returns a table of the set and these rows only, with their places in it.
@@ -96,12 +102,11 @@ class SetTable(ContextTable):
             by_id: An equal set to use instead, if it is another object.
         """
         table, named = SetTable(self.by_id if by_id is None else by_id), len(self.by_id)
-        kept, result = np.unique(places[places >= named]), places.copy()
-        table.add(self.contexts(kept))
-        table.name(self.ids[kept].tolist())
-        table.given = {named + row for row, place in enumerate(kept.tolist()) if place in self.given}
-        others = places >= named
-        result[others] = named + np.searchsorted(kept, places[others])
+        kept, new = np.unique(places[places >= named], return_inverse=True)
+        result = places.copy()
+        result[places >= named] = named + new
+        for place, key, context in zip(kept.tolist(), self.ids[kept].tolist(), self.contexts(kept), strict=True):
+            table.place_of(Chosen(key, context, place in self.given))
         return table, result
 
 
@@ -153,44 +158,34 @@ class Noise:
             if name not in numbers:
                 raise ContextError(f"noisy_features: expected real numbers, and {name!r} is {context[name]!r}")
         self.names = [] if not deviation else numbers if chosen is None else list(chosen)
+        self.is_flat = not any(np.ndim(context[name]) for name in self.names)  # of single numbers, no arrays
         self.limits: dict[str, tuple[Any, Any]] = {}
 
     def add(self, context: Context, rng: np.random.Generator) -> dict[str, Any]:
         """Returns the context of an episode: a copy with noise."""
-        return {**context, **{name: self._around(name, context[name], rng) for name in self.names}}
+        columns = self.columns([context], np.zeros(1, np.intp), rng)
+        return {**context, **{n: c[0].item() if c.ndim == 1 else c[0] for n, c in columns.items()}}
 
-    def columns(self, contexts: Sequence[Context], places: Places, rng: np.random.Generator) -> dict[str, Any] | None:
-        """Returns the noisy values of contexts as columns, with the numbers that `add` takes; None for arrays."""
-        values = [np.array([context[name] for context in contexts], np.float64) for name in self.names]
-        if any(column.ndim != 1 for column in values):
-            return None
-        far = np.clip(rng.normal(size=(len(places), len(values))), -_REACH, _REACH)
-        columns: dict[str, Any] = {}
-        for index, (name, column) in enumerate(zip(self.names, values, strict=True)):
-            value = column[places]
-            noisy = value + far[:, index] * self._deviation * np.abs(value)
-            columns[name] = np.clip(noisy, *self.limits[name]) if name in self.limits else noisy
-        return columns
-
-    def _around(self, name: str, value: Any, rng: np.random.Generator) -> Any:
-        value = np.asarray(value, np.float64)
-        far = np.clip(np.asarray(rng.normal(size=value.shape), np.float64), -_REACH, _REACH)
-        return self._within(name, value + far * self._deviation * np.abs(value))
+    def columns(self, contexts: Sequence[Context], places: Places, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+        """Returns noisy values of contexts at places, by feature, with the numbers that one after the other takes."""
+        values = [np.array([context[name] for context in contexts], np.float64)[places] for name in self.names]
+        ends = np.cumsum([0, *(math.prod(value.shape[1:]) for value in values)]).tolist()
+        far = np.clip(rng.normal(size=(len(places), ends[-1])), -_REACH, _REACH) * self._deviation
+        each = zip(self.names, values, ends, ends[1:], strict=False)
+        return {n: self._within(n, v + far[:, i:j].reshape(v.shape) * np.abs(v)) for n, v, i, j in each}
 
     def ends(self, contexts: Iterable[Context]) -> list[dict[str, Any]]:
         """Returns contexts that bound all noisy versions of the given ones, feature by feature."""
-        reach = _REACH * self._deviation
-        return [
-            {**c, **{name: self._within(name, c[name] + end * reach * np.abs(c[name])) for name in self.names}}
-            for end in (-1, 1)
-            for c in contexts
-            if self.names
-        ]
+        found: list[dict[str, Any]] = []
+        for end in (-_REACH, _REACH) if self.names else ():
+            for context in contexts:
+                values = {name: np.asarray(context[name], np.float64) for name in self.names}
+                far = {n: self._within(n, v + end * self._deviation * np.abs(v)) for n, v in values.items()}
+                found.append({**context, **{n: v if np.ndim(v) else float(v) for n, v in far.items()}})
+        return found
 
     def _within(self, name: str, value: Any) -> Any:
-        if name in self.limits:
-            value = np.clip(value, *self.limits[name])
-        return value if np.ndim(value) else float(value)
+        return np.clip(value, *self.limits[name]) if name in self.limits else value
 
 
 # The schedule.
@@ -198,6 +193,9 @@ class Noise:
 # Of these classes themselves; what subclasses do is not known.
 _WITHOUT_NUMBERS = frozenset({RoundRobin, Static})  # they take no random numbers
 _BY_POSITION = frozenset({RoundRobin, Static, Random, Sampled})  # choices replace `position`, and change nothing else
+
+_MANY = 16
+"""From so many lanes on, sampling columns is faster than one context after the other."""
 
 
 class InForce(Structured):
@@ -268,6 +266,20 @@ class InForce(Structured):
         return InForce(*self.table.compacted(self.place, contexts))
 
 
+def _settled(name: str) -> Any:
+    """Returns a property; before it is read or set, choices of episodes that have not begun are taken back."""
+
+    def get(schedule: Schedule) -> Any:
+        schedule.settle()
+        return getattr(schedule, name)
+
+    def put(schedule: Schedule, value: Any) -> None:
+        schedule.settle()
+        setattr(schedule, name, value)
+
+    return property(get, put)
+
+
 class Schedule:
     """Contexts for episodes: out of a set by a selector, with noise, or fixed by the user."""
 
@@ -279,7 +291,9 @@ class Schedule:
         noise: Noise,
         space: ContextSpace | None,
     ) -> None:
-        self._selector = selector  # first, for copies of a selector share its contexts, and so do then the rest
+        self._selector: Selector = (
+            selector  # first, for copies of a selector share its contexts, and so do then the rest
+        )
         self.contexts, self.default_context = contexts, default_context
         self.noise, self.space = noise, space
         # Both are replaced, never changed, for snapshots share them.
@@ -289,42 +303,14 @@ class Schedule:
         self.coming: Coming | None = None  # contexts that were chosen ahead of their episodes
         self._before_coming: Any = None  # the `mark` before that
 
-    @property
-    def fixed(self) -> list[Chosen | None] | None:
-        """The context of each lane; None where the selector chooses."""
-        return self._fixed
-
-    @fixed.setter
-    def fixed(self, fixed: list[Chosen | None] | None) -> None:
-        self.settle()
-        self._fixed = fixed
-
-    @property
-    def selector(self) -> Selector:
-        """The selector."""
-        self.settle()
-        return self._selector
-
-    @selector.setter
-    def selector(self, selector: Selector) -> None:
-        self.settle()
-        self._selector = selector
+    fixed: list[Chosen | None] | None = _settled("_fixed")  # the context of each lane; None where the selector chooses
+    selector: Selector = _settled("_selector")
+    rng: np.random.Generator | None = _settled("_rng")  # of all choices; None before the first
 
     @property
     def learns(self) -> bool:
         """True if the selector learns from how episodes end."""
         return self._selector.learns
-
-    @property
-    def rng(self) -> np.random.Generator | None:
-        """The generator of all choices; None before the first."""
-        self.settle()
-        return self._rng
-
-    @rng.setter
-    def rng(self, rng: np.random.Generator | None) -> None:
-        self.settle()
-        self._rng = rng
 
     def __getstate__(self) -> dict[str, Any]:
         self.settle()
@@ -342,44 +328,18 @@ class Schedule:
         if coming is not None and coming.first <= coming.last:
             coming.held = now.place
             return coming, now
-        if self.next is not None or self.fixed is not None:
+        rng, selector = self.generator(env), self.selector
+        if type(selector) not in _BY_POSITION or type(rng) is not np.random.Generator or not self._can_draw:
             return None
-        selector, rng = self.selector, self.generator(env)
-        by_itself = type(selector) in _BY_POSITION and selector.contexts is self.contexts
-        if not by_itself or type(rng) is not np.random.Generator:
-            return None
-        if self.noise.names and type(selector) not in _WITHOUT_NUMBERS:
-            return None  # numbers for noise come between those of two steps' choices
         mark = self.mark(random=True)
         if not now.table.are_named(now.place):
             now = now.compacted()
-        places = self._draw(now.table, max(1024, 16 * n))
+        places = self.draw(now.table, rng, max(1024, 16 * n))
         if places is None:
-            self.go_back(mark)
             return None
         self.coming, self._before_coming = Coming(now.table, now.place, places, 0), mark
-        self._selector.before_reading = self.settle
+        selector.before_reading = self.settle
         return self.coming, now
-
-    def _draw(self, table: SetTable | None, k: int) -> Places | None:
-        """Chooses k contexts, and adds to a table those that it lacks; None if they must be chosen one by one."""
-        selector, rng = self._selector, cast("np.random.Generator", self._rng)
-        if isinstance(selector, Sampled):
-            first = selector.n_calls
-            columns = selector.sample_columns(rng, k)
-            if columns is None or table is None:
-                return None
-            table.add([selector.defaults])
-            table.name([None])
-            return table.add_named(np.full(k, table.size - 1), columns, range(first, first + k))
-        places = cast("Places", selector.select_places(rng, k))
-        if not self.noise.names:
-            return places
-        contexts = list(self.contexts.values())
-        columns = self.noise.columns(contexts, places, rng)
-        if columns is None or table is None:
-            return None
-        return table.add_named(places, columns, table.ids[places].tolist())
 
     def settle(self) -> None:
         """Takes back the choices of episodes that have not begun."""
@@ -388,7 +348,37 @@ class Schedule:
             self._selector.before_reading = None
             self.go_back(self._before_coming)
             if coming.first:
-                self._draw(None, coming.first)
+                self.draw(None, cast("np.random.Generator", self._rng), coming.first)
+
+    @property
+    def _can_draw(self) -> bool:
+        """True if the selector decides alone, and numbers for noise do not come between those of two choices."""
+        noise, selector = self.noise, self._selector
+        if self.next is not None or self._fixed is not None or selector.contexts is not self.contexts:
+            return False
+        return not noise.names or (noise.is_flat and self._takes_no_numbers)
+
+    def draw(self, table: SetTable | None, rng: np.random.Generator, k: int) -> Places | None:
+        """Chooses k contexts as single choices do, and adds to a table those that it lacks.
+
+        Returns:
+            Their places; None, before anything has changed, if they must be chosen one by one.
+        """
+        selector = self._selector
+        if not self._can_draw:
+            return None
+        if isinstance(selector, Sampled):
+            first = selector.n_calls
+            columns = selector.sample_columns(rng, k) if k >= _MANY or table is None else None
+            if columns is None or table is None:
+                return None
+            base = table.place_of(Chosen(None, selector.defaults))
+            return table.add_named(np.full(k, base), columns, range(first, first + k))
+        places = selector.select_places(rng, k)
+        if places is None or not self.noise.names:
+            return places
+        columns = self.noise.columns(list(self.contexts.values()), places, rng)
+        return None if table is None else table.add_named(places, columns, table.ids[places].tolist())
 
     def begin(self) -> None:
         """Restarts the selector."""
@@ -427,49 +417,27 @@ class Schedule:
         """Returns the choice for the next episode, before noise; the selector moves on now."""
         before = self.mark()
         try:
-            self.next = chosen = self.selector.select(self.generator(env))
+            self.next = chosen = Chosen(*self.selector.select(self.generator(env)))
         except Exception:  # functions of the user choose
             self.go_back(before)
             raise
         return chosen
 
-    def select(self, rng: np.random.Generator) -> Chosen:
-        """Returns the choice for one episode, before noise; the selector moves on."""
-        chosen, self.next = self.next or self.selector.select(rng), None
-        return chosen
-
-    def select_places(self, rng: np.random.Generator, n: int) -> Places | None:
-        """Returns the contexts of lanes that begin an episode as their places in the set."""
-        selector = self._selector
-        if self.noise.names or self.fixed is not None or self.next is not None:
-            return None
-        return selector.select_places(rng, n) if selector.contexts is self.contexts else None
-
     def peek(self, env: Any) -> Chosen:
-        """Returns the fixed context, or the one that `select` will return; the selector stays where it is."""
+        """Returns the fixed context, or the one that is chosen next; the selector stays where it is."""
         fixed = self.fixed[0] if self.fixed else None
-        return fixed or self.next or self.selector.peek(self.generator(env))
+        return fixed or self.next or Chosen(*self.selector.peek(self.generator(env)))
 
-    def choose(
-        self, rng: np.random.Generator, lanes: Sequence[int], n: int, wish: Sequence[Chosen] | None = None
-    ) -> tuple[list[Chosen], list[bool]]:
-        """Returns the contexts of lanes that begin an episode, and which of them were given by their values."""
-        chosen: list[Chosen]
-        if wish is None and self.fixed is None and self.next is None:
-            chosen = [self.selector.select(rng) for _ in lanes]
-        else:
-            given = wish or self.fixed or [None] * n
-            chosen = [given[lane] or self.select(rng) for lane in lanes]
-        are_given = [self._is_given(one) for one in chosen]
-        if self.noise.names:
-            each = zip(chosen, are_given, strict=True)
-            chosen = [one if given else (one[0], self.noise.add(one[1], rng)) for one, given in each]
-        return chosen, are_given
-
-    def _is_given(self, chosen: Chosen) -> bool:
-        """Returns True if a context was given by its values; the id None alone may be one of the set."""
-        key, context = chosen
-        return key is None and context is not self.contexts.get(None)
+    def choose(self, rng: np.random.Generator, given: Chosen | None) -> Chosen:
+        """Returns the context of one episode that begins: a given one, or else that of the selector, which moves on."""
+        chosen = given or self.next
+        if chosen is None:
+            chosen = Chosen(*self.selector.select(rng))
+        if given is None:
+            self.next = None
+        if self.noise.names and not chosen.is_given:
+            chosen = chosen._replace(context=self.noise.add(chosen.context, rng))
+        return chosen
 
     # Contexts that the user gives.
 
@@ -485,10 +453,10 @@ class Schedule:
                 self.space.verify(full, what)
             if missing := [name for name in known if name not in full]:
                 raise ContextError(f"{what}: expected a value of {missing[0]!r}, which has no default")
-            return None, {name: full[name] for name in known}
+            return Chosen(None, {name: full[name] for name in known}, True)
         if not isinstance(context, Hashable) or context not in self.contexts:
             raise ContextError(f"{what}: no context {context!r}; {nearest(str(context), map(str, self.contexts))}")
-        return context, self.contexts[context]
+        return Chosen(context, self.contexts[context])
 
     def found_for_each(self, context: Any, n: int, what: str) -> list[Chosen]:
         """Returns the context of each lane."""
@@ -500,7 +468,7 @@ class Schedule:
 
     def changed(self, chosen: Chosen, values: Mapping[str, Any]) -> Chosen:
         """Returns a chosen context with some other values; it keeps its id where they are the values that it has."""
-        _, context = chosen
+        context = chosen.context
         if all(np.array_equal(value, context[name]) for name, value in values.items()):
             return chosen
         return self.found({**context, **values}, "options")
@@ -510,13 +478,16 @@ class Schedule:
     def mark(self, random: bool = False) -> tuple[Selector, dict[str, Any], Any, Any, Any]:
         """Returns what choices change, for `go_back`: less than a snapshot, and of no use elsewhere."""
         selector, rng, state = self.selector, self._rng, None
-        takes_none = selector.by_position or type(selector) in _WITHOUT_NUMBERS
-        if rng is not None and (random or self.noise.names or not takes_none):
+        if rng is not None and (random or self.noise.names or not self._takes_no_numbers):
             state = rng.bit_generator.state
         attributes = {"_position": selector.position} if selector.learns else vars(selector).copy()
         if not (selector.by_position or type(selector) in _BY_POSITION):
             attributes["_position"] = copy.deepcopy(selector.position)
         return selector, attributes, rng, state, self.next
+
+    @property
+    def _takes_no_numbers(self) -> bool:
+        return self._selector.by_position or type(self._selector) in _WITHOUT_NUMBERS
 
     def go_back(self, mark: tuple[Selector, dict[str, Any], Any, Any, Any]) -> None:
         """Takes back all choices since a `mark`."""
