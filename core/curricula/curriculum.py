@@ -101,6 +101,7 @@ class Curriculum(Selector):
     learned: ClassVar[tuple[str, ...]] = ()
     by_position = True
 
+    _instead_of_success: str = ""  # advice, where each episode needs a success
     _makes_contexts: bool = False  # True if `contexts` are not those of `begin`
 
     def __init__(self, *, seed: int = 0) -> None:
@@ -110,7 +111,7 @@ class Curriculum(Selector):
         self._begun: Contexts = {}
         self._space: ContextSpace | None = None  # the features that the environment declares
         self._reach: dict[str, Feature] = {}
-        self._kept: NDArray[np.float64] | None = None  # what choices follow from until episodes are told
+        self._kept: NDArray[np.float64] | None = None  # what choices follow from, until other episodes end
         super().__init__()
         self.restart()
 
@@ -184,6 +185,12 @@ class Curriculum(Selector):
 
     def check(self, episodes: list[Episode]) -> list[Episode]:
         """Checks the episodes of a call of `tell`, before any has an effect; returns what `learn` gets."""
+        for episode in episodes if self._instead_of_success else ():
+            if episode.success is None:
+                raise ContextError(
+                    f"tell: context {episode.context_id!r}: success: expected a number from 0 to 1, got None; let the "
+                    f'environment give info["is_success"], give Contextual(success=…), or {self._instead_of_success}'
+                )
         return episodes
 
     def _place_of(self, key: Any) -> int:
@@ -192,14 +199,6 @@ class Curriculum(Selector):
             return self._place[key]
         except (KeyError, TypeError):
             raise ContextError(f"tell: {self._unknown(key)}") from None
-
-    def _need_success(self, episodes: list[Episode], instead: str) -> None:
-        for episode in episodes:
-            if episode.success is None:
-                raise ContextError(
-                    f"tell: context {episode.context_id!r}: success: expected a number from 0 to 1, got None; let the "
-                    f'environment give info["is_success"], give Contextual(success=…), or {instead}'
-                )
 
     def learn(self, episode: Episode, place: int) -> bool:
         """Learns from an episode; returns True if `weigh` may then return other weights.

@@ -54,6 +54,7 @@ class LearningProgress(Curriculum):
             raise ContextError(f"bounds: expected (low, high) of returns with low < high, got {bounds!r}")
         self.smoothing, self.reweighing, self.uniform = smoothing, reweighing, uniform
         self.update_every, self.bounds = update_every, bounds
+        self._instead_of_success = "give bounds=(low, high) of returns" if bounds is None else ""
         super().__init__(seed=seed)
 
     def _fit(self) -> None:
@@ -67,8 +68,8 @@ class LearningProgress(Curriculum):
         self._batch, self._count = [[0.0] * n, [0.0] * n], 0  # successes and episodes since the last update
 
     def check(self, episodes: list[Episode]) -> list[Episode]:
+        super().check(episodes)
         if self.bounds is None:
-            self._need_success(episodes, "give bounds=(low, high) of returns")
             return episodes
         low, high = self.bounds
         for episode in episodes:

@@ -96,6 +96,7 @@ class PrioritizedLevelReplay(Curriculum):
         self.mutate, self.buffer = mutate, buffer or 1000
         self.replay = 1.0 if space is None else (0.5 if mutate is None else 0.8) if replay is None else replay
         check_number("replay", self.replay, 0, 1)
+        self._instead_of_success = "use another score" if score == "learnability" else ""
         self._of_rank: NDArray[np.float64] = np.zeros(0)  # the priority of each rank
         super().__init__(seed=seed)
 
@@ -123,9 +124,7 @@ class PrioritizedLevelReplay(Curriculum):
         return self._place.get(key, -1) if self._makes_contexts else super()._place_of(key)
 
     def check(self, episodes: list[Episode]) -> list[Episode]:
-        if self.score == "learnability":
-            self._need_success(episodes, "use another score")
-        for key, context, _, _, _, score in episodes:
+        for key, context, _, _, _, score in super().check(episodes):
             if self.score in OF_A_CRITIC and score is None:
                 raise ContextError(
                     f"tell: context {key!r}: {self.score} is a critic's score, and this episode has none; give the "

@@ -60,6 +60,7 @@ class Sequential(Curriculum):
             check_number("margin", margin, 0)
         self.promote, self.window, self.patience, self.margin = promote, window, patience, margin
         self.measure = measure
+        self._instead_of_success = "use measure='return'" if measure == "success" else ""
         super().__init__(seed=seed)
 
     def _fit(self) -> None:
@@ -69,11 +70,6 @@ class Sequential(Curriculum):
     def restart(self) -> None:
         super().restart()
         self.stage, self._measured, self._failed = 0, list[float](), 0
-
-    def check(self, episodes: list[Episode]) -> list[Episode]:
-        if self.measure == "success":
-            self._need_success(episodes, "use measure='return'")
-        return episodes
 
     def learn(self, episode: Episode, place: int) -> bool:
         if episode.context_id not in self.stages[self.stage]:
@@ -122,6 +118,7 @@ class Annealed(Sampling):
         check_choice("measure", measure, ("length", "success"))
         check_number("steps", steps, 1)
         self.start, self.end, self.steps, self.measure = dict(start), dict(end), steps, measure
+        self._instead_of_success = "use measure='length'" if measure == "success" else ""
         super().__init__(seed=seed)
 
     def features(self) -> list[Feature]:
@@ -133,11 +130,6 @@ class Annealed(Sampling):
     def restart(self) -> None:
         super().restart()
         self._sum = 0.0
-
-    def check(self, episodes: list[Episode]) -> list[Episode]:
-        if self.measure == "success":
-            self._need_success(episodes, "use measure='length'")
-        return episodes
 
     def learn(self, episode: Episode, place: int) -> bool:
         self._sum += episode.length if self.measure == "length" else cast("float", episode.success)
