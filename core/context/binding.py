@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, cast
 
-import numpy as np
-
 from ..errors import ContextError, nearest
 from ..spec.base import shown
 from .space import ContextSpace
@@ -54,7 +52,6 @@ class Binding(ABC):
             ContextError: The environment does not have one of these features.
         """
 
-    @abstractmethod
     def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
         """Applies contexts right before a reset; returns the environment to use from here on, which may be a new one.
 
@@ -63,6 +60,26 @@ class Binding(ABC):
             contexts: One full context; for a batch, one per lane.
             lanes: The indices of the lanes of a batch that get a new context; None for an environment without lanes.
         """
+        if lanes is None:
+            return self.apply_to(env, contexts[0])
+        each = getattr(env, "envs", None) if self.replaces else _lanes(env)
+        if each is None:
+            what = "replaces environments without wrappers" if self.replaces else "reaches single environments"
+            raise ContextError(f"bind: {type(self).__name__} {what}, and {env!r} has only lanes; use envoi.batch")
+        envs: list[Any] = list(each)
+        try:
+            for index in map(int, lanes):
+                envs[index] = self.apply_to(envs[index], contexts[index])
+        except Exception:
+            close_replaced(envs, each)
+            raise
+        if self.replaces:
+            env.envs = tuple(envs)
+        return env
+
+    def apply_to(self, env: Any, context: Context) -> Any:
+        """Applies a context to one environment without lanes; returns it, or the one that replaces it."""
+        raise NotImplementedError
 
 
 class Native(Binding):
@@ -136,16 +153,11 @@ class Attributes(Binding):
             )
         return holder, name, value
 
-    def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
-        for one, context in _chosen(env, contexts, lanes, self):
-            native = one.unwrapped
-            for feature, value in context.items():  # all exist: `defaults` has checked them
-                path = self.paths.get(feature, feature)
-                if "." in path:
-                    *way, name = path.split(".")
-                    setattr(reduce(getattr, way, native), name, value)
-                else:
-                    setattr(native, path, value)
+    def apply_to(self, env: Any, context: Context) -> Any:
+        native = env.unwrapped
+        for feature, value in context.items():  # all exist: `defaults` has checked them
+            *way, name = self.paths.get(feature, feature).split(".")
+            setattr(reduce(getattr, way, native), name, value)
         return env
 
 
@@ -173,24 +185,7 @@ class Factory(Binding):
             check_names(features, parameters, f"argument of {getattr(self.make, '__name__', self.make)!s}")
         return {name: p.default for name, p in parameters.items() if p.default is not p.empty and name in set(features)}
 
-    def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
-        if lanes is None:
-            return self._made(env, contexts[0])
-        if not hasattr(env, "envs"):
-            raise ContextError(
-                f"bind: the lanes of {env!r} cannot be replaced one by one; use envoi.batch of a plain env"
-            )
-        envs = list(env.envs)
-        try:
-            for index in lanes:
-                envs[index] = self._made(envs[index], contexts[index])
-        except Exception:
-            close_replaced(envs, env.envs)
-            raise
-        env.envs = tuple(envs)
-        return env
-
-    def _made(self, old: Any, context: Context) -> Any:
+    def apply_to(self, env: Any, context: Context) -> Any:
         new = self.make(**context)
         if not hasattr(new, "spec_under"):
             raise ContextError(
@@ -198,16 +193,16 @@ class Factory(Binding):
                 "envoi.adapters.from_env"
             )
         for name in ("observation_spec", "action_spec"):
-            if getattr(new, name) != getattr(old, name):
+            if getattr(new, name) != getattr(env, name):
                 raise ContextError(
-                    f"bind: expected an environment of one {name} under all contexts, {getattr(old, name)}; under "
+                    f"bind: expected an environment of one {name} under all contexts, {getattr(env, name)}; under "
                     f"{dict(context)} it is {getattr(new, name)}"
                 )
-        inner = old
+        inner = env
         while hasattr(inner, "env"):
             inner = inner.env
         if getattr(inner, "given_rewarder", None) is not None:  # a rewarder that the user set carries over
-            new.rewarder = old.rewarder
+            new.rewarder = env.rewarder
         return new
 
 
@@ -226,9 +221,8 @@ class Function(Binding):
     def defaults(self, env: Any, features: Iterable[str]) -> dict[str, Any]:
         return {}
 
-    def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
-        for one, context in _chosen(env, contexts, lanes, self):
-            self.function(one, dict(context))
+    def apply_to(self, env: Any, context: Context) -> Any:
+        self.function(env, dict(context))
         return env
 
 
@@ -274,14 +268,3 @@ def _lanes(env: Any) -> tuple[Any, ...] | None:
             return env.envs
         env = getattr(env, "env", None)
     return None
-
-
-def _chosen(
-    env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None, binding: Binding
-) -> list[tuple[Any, Context]]:
-    if lanes is None:
-        return [(env, contexts[0])]
-    each = _lanes(env)
-    if each is None:
-        raise ContextError(f"bind: {type(binding).__name__} reaches single environments, and {env!r} has only lanes")
-    return [(each[index], contexts[index]) for index in np.asarray(lanes).tolist()]

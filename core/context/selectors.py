@@ -53,8 +53,9 @@ class Episodes(Sequence[dict[str, Any]]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
-        row = {name: column[index] for name, column in self.columns.items()}
-        return {"context_id": row["context_id"], "context": dict(self.contexts[index]), **row}
+        row: dict[str, Any] = {name: column[index] for name, column in self.columns.items()}
+        context: dict[str, Any] = {**self.contexts[index]}
+        return {"context_id": row["context_id"], "context": context, **row}
 
 
 class Selector(ABC):
@@ -488,17 +489,17 @@ class Sampled(Selector):
             return None
         if not known <= {UniformFloat, UniformInteger, NormalFloat, Categorical}:  # whose values must be verified
             return None
-        ends: list[Any] = [(one.low, one.high) for one in features.values() if isinstance(one, UniformFloat)]
+        ends = np.array([(one.low, one.high) for one in features.values() if isinstance(one, UniformFloat)]).T
         is_uniform = kinds == {UniformFloat} and not any(cast("Any", one).log for one in features.values())
         try:
             if self._declared is not None:
                 self._declared.verify({**self.defaults, **{n: one.default_value for n, one in features.items()}})
-            if is_uniform and not np.isfinite(np.subtract(*np.array(ends).T)).all():
+            if is_uniform and not np.isfinite(ends[1] - ends[0]).all():
                 return None
         except ContextError:
             return None
         if is_uniform:
-            rows = rng.uniform(*np.array(ends).T, (n, len(ends)))
+            rows: NDArray[Any] = rng.uniform(ends[0], ends[1], (n, len(ends[0])))
         else:
             rows = np.array([[feature.sample(rng) for feature in features.values()] for _ in range(n)], object)
         self._advance(n, self.n_calls + n - 1)

@@ -250,12 +250,10 @@ class PrioritizedLevelReplay(Curriculum):
         if not self._all_scored:
             weights = np.isnan(self._scores).astype(np.float64)
         cdf, total, places = weights.cumsum(), float(idle.sum()), list[int]()
-        lasting = None if not self._all_scored or not self.staleness else (1 - self.staleness) * self._kept
+        lasting: Any = (1 - self.staleness) * cast("Any", self._kept) if self._all_scored and self.staleness else None
         for number in (self._numbers(self.n_calls, n) / self.replay).tolist():
             if lasting is not None and places and total:  # `weigh`, after the choices before
-                weights = idle * (self.staleness / total)
-                weights += lasting
-                weights.cumsum(out=cdf)
+                np.add(idle * (self.staleness / total), lasting).cumsum(out=cdf)
             place = int(inverse(cdf, number))
             idle += 1
             total += len(idle) - idle.item(place)

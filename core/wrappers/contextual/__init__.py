@@ -555,15 +555,16 @@ class Contextual(Lifted):
         if self._log is not None:
             memory = getattr(self, "_memory", getattr(self, "_common", None))  # the number of steps
             self._total += 0 if memory is None else int(np.atleast_1d(memory)[lanes].sum())
-        given = wish or schedule.fixed or [None] * (self._lanes or 1)
+        wanted: Sequence[Chosen | None] = wish or schedule.fixed or [None] * (self._lanes or 1)
+        given: list[Chosen | None] = [wanted[lane] for lane in lanes]
         if schedule.learns:
-            self._reports.begin(lanes, [given[lane] is None and not values for lane in lanes.tolist()])
+            self._reports.begin(lanes, [one is None and not values for one in given])
         if now.table.size > 4 * (len(now.place) + len(now.table.by_id)) + 64:
             now = now.compacted()
         rng = schedule.generator(self.env)
         places = schedule.draw(now.table, rng, len(lanes)) if wish is None and not values else None
         if places is None:
-            chosen = [schedule.choose(rng, given[lane]) for lane in lanes.tolist()]
+            chosen = [schedule.choose(rng, one) for one in given]
             if schedule.learns and not schedule.selector.drawn_from:  # contexts that it has made are in no set
                 made = [Chosen(None, one.context, True) for one in chosen if one.key not in schedule.contexts]
                 self._checked(made, "context_selector")
