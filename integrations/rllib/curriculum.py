@@ -140,8 +140,8 @@ class Queued(Handed, Structured):
     def _next(self, rng: np.random.Generator) -> tuple[Any, Any]:
         if not self.position.get("coming"):
             if not self._block:  # of a process that has just started
-                keys = self.contexts_keys
-                return self._entries[keys[(self.lane + self.n_calls) % len(keys)]]
+                key = self.contexts_keys[(self.lane + self.n_calls) % len(self.contexts_keys)]
+                return key, self.contexts[key]
             self.position = {**self.position, "coming": self._block}
         return super()._next(rng)
 

@@ -254,22 +254,6 @@ def test_a_selector_with_contexts_of_its_own_chooses_by_itself():
     assert env.state[:, 1].tolist() == [2.0, 1.0]
 
 
-def test_a_fixed_context_of_the_set_is_put_in_force_in_columns(monkeypatch):
-    given = []
-    env = envoi.batch(Contextual(Held(), {"b": {}, "a": {"real": 2.0}}, hide_context=True), 3)
-    env.reset(seed=0)
-    put = env.env.put_context
-    monkeypatch.setattr(
-        env.env, "put_context", lambda context, lanes: (given.append(list(context)), put(context, lanes))
-    )
-    env.set(["a", "b", "a"])
-    env.reset(mask=np.array([True, True, False]))
-    env.set(None)
-    env.step(np.zeros(3, int), np.array([False, False, True]))
-    assert given == [["real"], ["real"]]
-    assert (env.context_id, env.state[:, 1].tolist()) == (("a", "b", "a"), [2.0, 1.0, 2.0])
-
-
 def test_the_id_none_of_a_set_is_never_shown_as_values():
     contexts = {None: {"real": 2.0}, "b": {"real": 5.0}}
     noisy = Contextual(Held(), contexts, add_gaussian_noise_to_context=True, noisy_features=["real"])

@@ -115,14 +115,11 @@ def batches():
 
 
 def test_reported_episodes_are_a_sequence_of_dicts():
-    calls = []
-    diary = Diary()
+    calls, diary = [], Diary()
     diary.tell = calls.append
     env = contextual(envoi.batch(Corridor(), 4), diary)
     play(env, 4)
     (episodes,) = calls
-    assert len(episodes) == 2
-    assert [row["lane"] for row in episodes] == [0, 2]
     assert episodes[1:] == [episodes[-1]]
     env.reset()
     episodes[0]["context"].clear()

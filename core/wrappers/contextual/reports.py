@@ -98,7 +98,8 @@ class Reports:
             still[lanes], infos = False, cast("Infos", self._info)
         ids, contexts = self._env.in_force_at(lanes)
         columns: dict[str, list[Any]] = {CONTEXT_ID: ids, "return": returns, "length": lengths}
-        columns |= {"terminated": terminated, "success": [None] * len(lanes), "lane": [self.first_lane + i for i in lanes]}
+        columns |= {"terminated": terminated, "success": [None] * len(lanes)}
+        columns["lane"] = [self.first_lane + index for index in lanes]
         episodes = Episodes(columns, contexts)
         if self._success is not None or infos.columns is None or not infos.columns.keys() <= {CONTEXT, CONTEXT_ID}:
             columns["success"] = [self.success_of(row, infos[i]) for i, row in zip(lanes, episodes, strict=True)]
