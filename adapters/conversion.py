@@ -139,7 +139,7 @@ def core_layers(core: Any) -> list[Any]:
 def innermost(core: Any) -> Any:
     """Returns the environment inside all core wrappers; for a loop over lanes, that of the first lane."""
     base = core_layers(core)[-1]
-    return innermost(base.envs[0]) if isinstance(base, Lanes) else base
+    return innermost(base.members[0]) if isinstance(base, Lanes) else base
 
 
 def rewarder_of(core: Any) -> Rewarder | None:

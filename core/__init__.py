@@ -23,10 +23,9 @@ The names to start with, of those below:
 from typing import TYPE_CHECKING
 
 from .authoring.model import Model
-from .batching.batch_model import BatchModel
+from .batching.batch_model import BatchModel, ModelBatch
 from .batching.lanes import Lanes
 from .batching.loop import batch
-from .batching.model_batch import ModelBatch
 from .errors import (
     ContextError,
     EnvoiError,

@@ -44,7 +44,7 @@ def step_both(one, other, restart=None, in_kernel=False):
 @contextmanager
 def interpreted(batch):
     """Collects the names of a model's functions that Python calls for a batch meanwhile; a kernel calls none."""
-    model = getattr(batch.unwrapped, "envs", [batch.unwrapped])[0]
+    model = getattr(batch.unwrapped, "envs", [batch.unwrapped])[0].unwrapped
     codes = {getattr(type(model), name).__code__ for name in ("initial", "transition", "observe", "reward", "terminal")}
     found = []
 

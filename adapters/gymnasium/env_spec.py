@@ -64,7 +64,7 @@ def spec_of(core: Any, contextual: bool = False) -> EnvSpec | None:
     origin: Origin | None = core.made_by
     source = source_spec(core)
     if isinstance(core, Lanes) and origin is None and source is None:
-        specs = [spec_of(env, contextual) for env in core.envs]
+        specs = [spec_of(env, contextual) for env in core.members]
         return specs[0] if len({structure(spec and vars(spec)) for spec in specs}) == 1 else None
     if source is not None and (origin is None or origin.name):
         spec = source
@@ -176,7 +176,7 @@ def _class_alone(model: Any) -> str | None:
 def limit_of(core: Any) -> int | None:
     """Returns the number of steps after which all episodes of a core environment are truncated, if not before."""
     if isinstance(core, Lanes) and source_spec(core) is None:
-        return limit_of(core.envs[0])
+        return limit_of(core.members[0])
     if not isinstance(core, Around):
         spec = source_spec(core)
         return None if spec is None else spec.max_episode_steps

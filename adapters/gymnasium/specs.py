@@ -120,7 +120,7 @@ def like_source(
     inner, agent = _innermost(core, agent)
     if not lanes:
         while isinstance(inner, Lanes) and not hasattr(inner, "native_space"):
-            inner, agent = _innermost(inner.envs[0])
+            inner, agent = _innermost(inner.members[0])
     find = getattr(inner, "native_lanes_space" if lanes else "native_space", None)
     native = None if find is None else find(what) if lanes else find(what, agent)
     if native is None or not spec_equal(_plain(space, what), _plain(native, what)):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import envoi
 from envoi import ContextError, Contextual, Env, MultiEnv, Process, SpecError, Validated, as_multi
-from envoi.batching.model_batch import ModelBatch
+from envoi.batching.batch_model import ModelBatch
 from envoi.wrapping.delegate import Around
 
 from .contexts import TakesContext

@@ -231,7 +231,7 @@ class Model(AnyModel, Env):
         Raises:
             EpisodeError: It is read before the first reset.
         """
-        if not self.has_begun:
+        if self.step_record.halt is NOT_BEGUN:
             raise EpisodeError(f"state: {NOT_BEGUN}")
         return self._state
 
@@ -240,11 +240,6 @@ class Model(AnyModel, Env):
         self._observation = self.observe(state, self.streams.observation)
         self._state = state
         self.step_record.halt = OVER if self.terminal(state) or self.truncated(state) else None
-
-    @property
-    def has_begun(self) -> bool:
-        """True from the first reset on."""
-        return self.step_record.halt is not NOT_BEGUN
 
     def resume(self, state: Any, observation: Any, over: bool) -> None:
         """Continues an episode from a state whose observation is known, for code that steps the model itself.
@@ -259,7 +254,7 @@ class Model(AnyModel, Env):
 
     @property
     def observation(self) -> Any:
-        if not self.has_begun:
+        if self.step_record.halt is NOT_BEGUN:
             raise EpisodeError(f"observation: {NOT_BEGUN}")
         return self._observation
 
@@ -277,6 +272,12 @@ class Model(AnyModel, Env):
             return state
         # Without the step, which is this very model's.
         return {k: v for k, v in cast("dict[str, Any]", state).items() if not k.startswith("_written_")} or None
+
+
+def written_functions(model: Model) -> frozenset[str]:
+    """Returns the names of the optional functions of a model that its author wrote."""
+    pairs = zip(_OPTIONAL, _optional_functions(model), strict=True)
+    return frozenset(name for name, function in pairs if function is not getattr(Model, name))
 
 
 def _optional_functions(model: Model) -> tuple[Any, ...]:

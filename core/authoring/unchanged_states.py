@@ -62,7 +62,7 @@ def _models(env: Any, batches: list[Any]) -> Iterator[Any]:
     for one in (env, getattr(batch, "model", None)):
         if isinstance(one, (Model, MultiModel)):
             yield one
-    for lane in getattr(batch, "envs", ()):
+    for lane in getattr(batch, "members", ()):
         yield from _models(lane, batches)
 
 

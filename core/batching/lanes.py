@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -41,8 +39,8 @@ if TYPE_CHECKING:
 class Lanes(BatchEnv):
     """A batch that loops over n separate environments. Lane i behaves exactly as environment i alone.
 
-    An error in a lane leaves all lanes as they were if they are models without wrappers. Other environments cannot be
-    undone: the lanes before it have then acted.
+    Environments cannot be undone: after an error in a lane, the lanes before it have acted. An error in lanes that
+    `envoi.batch` makes of a model changes nothing.
 
     Args:
         envs: The environments, with equal specs; only the names may differ, and those of the first are used.
@@ -61,18 +59,16 @@ class Lanes(BatchEnv):
     shares_streams: bool = False
 
     _plan: _LoopPlan | None = None  # made at the first step, and again by copies
-    _undo: _Undo | None = None  # likewise
-    _over_before: Any = None  # the lanes that had ended before the last step
     _all_begun: bool = False  # True if all lanes have begun, as far as is known
 
     def __init__(self, envs: Sequence[Env], streams: StreamsOf = "lanes") -> None:
         super().__init__(len(envs))
         self.envs = tuple(envs)
-        first = self.envs[0]
+        first = envs[0]
         self.observation_spec, self.action_spec = first.observation_spec, first.action_spec
         self.reward_spec, self.discount_spec = first.reward_spec, first.discount_spec
-        check_alike(self.envs)
-        check_separate(dict(enumerate(self.envs)))
+        check_alike(envs)
+        check_separate(dict(enumerate(envs)))
         self.state_spec, self.metadata, self.render_mode = first.state_spec, first.metadata, first.render_mode
         self._over: Mask = np.zeros(self.batch_size, bool)  # lanes that have ended, as far as is known
         if streams == "batch":
@@ -87,11 +83,14 @@ class Lanes(BatchEnv):
 
     @property
     def members(self) -> tuple[Any, ...]:
-        """The environments, for all but their episodes and contexts, which may be old; see `envs`."""
+        """The environments, or the models of lanes whose episodes the batch holds."""
         return self.envs
 
     def _streams_changed(self) -> None:
         """Called when lanes have got other streams."""
+
+    def use_states(self) -> None:
+        """Called when the members are about to change."""
 
     def reset(
         self,
@@ -106,20 +105,19 @@ class Lanes(BatchEnv):
         if mask is not None and not mask.all():
             self._check_all_begun("reset", " in all lanes first, without a mask")
         observations: list[Any] = []
-        with self._undone_if_refused():
-            if self.shares_streams:
-                seeds = [None] * self.batch_size
-                self._share(streams or self.streams)
-            for index, env in enumerate(self.envs):
-                if mask is None or mask[index]:
-                    try:
-                        observation, infos[index] = env.reset(seed=seeds[index], options=options)
-                    except Exception as error:
-                        error.envoi_lane = index  # type: ignore[attr-defined]
-                        raise
-                else:
-                    observation = env.observation
-                observations.append(observation)
+        if self.shares_streams:
+            seeds = [None] * self.batch_size
+            self._share(streams or self.streams)
+        for index, env in enumerate(self.envs):
+            if mask is None or mask[index]:
+                try:
+                    observation, infos[index] = env.reset(seed=seeds[index], options=options)
+                except Exception as error:
+                    error.envoi_lane = index  # type: ignore[attr-defined]
+                    raise
+            else:
+                observation = env.observation
+            observations.append(observation)
         self._streams, self._all_begun = streams, True
         self._over = np.zeros(self.batch_size, bool) if mask is None else self._over & ~mask
         return make_batch_reset((stack(self.observation_spec, observations), Infos(infos)))
@@ -163,18 +161,11 @@ class Lanes(BatchEnv):
                     calls[index] = others[index]
         *values, infos = self._stacked(plan, calls, action)
         over = np.zeros(self.batch_size, bool) if values[2] is None else values[2] | values[3]
-        self._over_before = self._over
         if hold is not None:
             over = over | self._over & hold
             infos = Infos(list(infos))  # by lane, because wrappers add entries to those of other lanes only
         self._over = over
         return (*values, infos)  # pyright: ignore[reportReturnType]
-
-    def undo_step(self) -> None:
-        """Takes the last step back, if the lanes are models; for a wrapper that fails after it."""
-        if self._undo is not None and self._undo.can:
-            self._undo.__exit__(Exception)
-            self._over = self._over_before
 
     def seeds_of_lanes(self, seed: int) -> list[int]:
         if self.shares_streams:
@@ -188,13 +179,6 @@ class Lanes(BatchEnv):
             self._plan = plan = _LoopPlan(self)
         return plan
 
-    def _undone_if_refused(self) -> AbstractContextManager[None]:
-        """Returns the context of a step or reset that an error in one lane undoes in all, if they are models."""
-        undo, envs = self._undo, self.envs
-        if undo is None or undo.envs is not envs:
-            self._undo = undo = _Undo(envs)
-        return undo if undo.can else nullcontext()
-
     def _stacked(
         self, plan: _LoopPlan, calls: Sequence[LaneCall], action: Any
     ) -> tuple[Any, Any, Any, Any, Any, Infos]:
@@ -204,13 +188,12 @@ class Lanes(BatchEnv):
         if len(actions) != n:
             raise SpecError(f"action: expected one for each of {n} lanes, got {len(actions)}")
         steps: list[Any] = []
-        with self._undone_if_refused():
-            try:
-                for call, one in zip(calls, actions):  # noqa: B905 (they are counted)
-                    steps.append(call(one))
-            except Exception as error:
-                error.envoi_lane = len(steps)  # type: ignore[attr-defined]
-                raise
+        try:
+            for call, one in zip(calls, actions):  # noqa: B905 (they are counted)
+                steps.append(call(one))
+        except Exception as error:
+            error.envoi_lane = len(steps)  # type: ignore[attr-defined]
+            raise
         observations, rewards, ends, cuts, discounts, infos = zip(*steps)  # noqa: B905 (six values each)
         quiet = not (any(ends) or any(cuts))
         return (
@@ -224,7 +207,7 @@ class Lanes(BatchEnv):
 
     def __getstate__(self) -> dict[str, Any]:
         # Written steps are not copied: those of a copy would step the original.
-        return {name: value for name, value in vars(self).items() if name not in ("_plan", "_undo")}
+        return {name: value for name, value in vars(self).items() if name != "_plan"}
 
     @property
     def state(self) -> tuple[Any, ...]:
@@ -242,9 +225,10 @@ class Lanes(BatchEnv):
 
     @rewarder.setter
     def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
-        for env in self.envs:
+        self.use_states()
+        for env in self.members:
             env.rewarder = rewarder
-        self.reward_spec = self.envs[0].reward_spec
+        self.reward_spec = self.members[0].reward_spec
 
     @property
     def declared_reward_spec(self) -> SpecTree:
@@ -335,7 +319,7 @@ class Lanes(BatchEnv):
     @property
     def reports_ends(self) -> bool:
         """True if a wrapper inside must know of episodes that end outside of it."""
-        return any(getattr(env, "reports_ends", False) for env in self.envs)
+        return any(getattr(env, "reports_ends", False) for env in self.members)
 
     def ended_outside(self, lanes: Any = None, terminated: bool = False) -> None:
         """See `Around.ended_outside`.
@@ -345,8 +329,8 @@ class Lanes(BatchEnv):
             terminated: False if they were truncated.
         """
         for index in range(self.batch_size) if lanes is None else np.flatnonzero(lanes).tolist():
-            if getattr(self.envs[index], "reports_ends", False):
-                cast("Any", self.envs[index]).ended_outside(None, terminated)
+            if getattr(self.members[index], "reports_ends", False):
+                self.members[index].ended_outside(None, terminated)
 
     @property
     def rng(self) -> np.random.Generator:
@@ -399,33 +383,20 @@ LaneCall: TypeAlias = Callable[[Any], tuple[Any, Any, bool, bool, Any, Info]]
 """`action -> six values` of a lane, with the discount None for the default."""
 
 
-class _LoopPlan:
-    """Functions of the lanes and of their values, which the steps of a loop call; made once.
+class Stacking:
+    """Functions that split the actions of lanes, and stack the lanes' values; made once for their specs.
 
     Attributes:
-        envs: The environments that it was made for.
         reward_spec: The reward spec that it was made for.
-        steps: The step of each lane.
-        restarts: For each lane, a function in place of its step that resets it and returns its first step.
-        pauses: For each lane, a function in place of its step that leaves it where it is.
+        nothing: The reward of a lane that does not act.
     """
 
     def __init__(self, lanes: Lanes) -> None:
-        self.envs, self.reward_spec, self._discount_spec = lanes.envs, lanes.reward_spec, lanes.discount_spec
+        self.reward_spec, self._discount_spec = lanes.reward_spec, lanes.discount_spec
         self._is_one_discount = isinstance(lanes.discount_spec, Array) and lanes.discount_spec.shape == ()
-        self._nothing = tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype)[()], lanes.reward_spec)
-        self.steps: tuple[LaneCall, ...] = tuple(fast_step(env) for env in lanes.envs)
-        self.restarts: tuple[LaneCall, ...] = tuple(partial(self._restart, env) for env in lanes.envs)
-        self.pauses: tuple[LaneCall, ...] = tuple(partial(self._pause, env) for env in lanes.envs)
+        self.nothing = tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype)[()], lanes.reward_spec)
         self.split = splitter(lanes.action_spec, lanes.batch_size)
         self.stack_observations, self.stack_rewards = stacker(lanes.observation_spec), stacker(lanes.reward_spec)
-
-    def _restart(self, env: Env, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        observation, info = env.reset()
-        return observation, self._nothing, False, False, None, info
-
-    def _pause(self, env: Env, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        return env.observation, self._nothing, False, False, None, {}
 
     def stack_discounts(self, discounts: Sequence[Any], terminated: Sequence[bool]) -> Any:
         """Returns the discounts of all lanes; None if all have the default."""
@@ -439,41 +410,29 @@ class _LoopPlan:
         )
 
 
-_held = attrgetter("_state", "_observation", "_streams", "step_record.halt")
-
-
-class _Undo(AbstractContextManager[None]):
-    """The context of a step or reset of models, which an error undoes in all of them.
+class _LoopPlan(Stacking):
+    """Functions of the lanes and of their values, which the steps of a loop call; made once.
 
     Attributes:
-        envs: The environments.
-        can: True if all of them are models as such, whose functions change nothing.
+        envs: The environments that it was made for.
+        steps: The step of each lane.
+        restarts: For each lane, a function in place of its step that resets it and returns its first step.
+        pauses: For each lane, a function in place of its step that leaves it where it is.
     """
 
-    def __init__(self, envs: tuple[Any, ...]) -> None:
-        self.envs = envs
-        own = (Model.step, Model.reset, Model.state)
-        kinds: set[Any] = {type(env) for env in envs}
-        self.can = all(issubclass(kind, Model) and (kind.step, kind.reset, kind.state) == own for kind in kinds)
-        self._states: StreamStates | None = None
+    def __init__(self, lanes: Lanes) -> None:
+        super().__init__(lanes)
+        self.envs = lanes.envs
+        self.steps: tuple[LaneCall, ...] = tuple(fast_step(env) for env in lanes.envs)
+        self.restarts: tuple[LaneCall, ...] = tuple(partial(self._restart, env) for env in lanes.envs)
+        self.pauses: tuple[LaneCall, ...] = tuple(partial(self._pause, env) for env in lanes.envs)
 
-    def __enter__(self) -> None:
-        self._before = before = list(map(_held, self.envs))
-        states = self._states
-        if states is None or not states.cover([streams for _, _, streams, _ in before]):
-            self._states = StreamStates([env.streams for env in self.envs], ("dynamics", "observation"))
-            self._before = list(map(_held, self.envs))
-        else:
-            states.take()
+    def _restart(self, env: Env, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        observation, info = env.reset()
+        return observation, self.nothing, False, False, None, info
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None or self._states is None:
-            return
-        for env, (state, observation, streams, halt) in zip(self.envs, self._before, strict=True):
-            env.use_streams(streams)
-            env.resume(state, observation, True)
-            env.step_record.halt = halt
-        self._states.put_back()
+    def _pause(self, env: Env, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        return env.observation, self.nothing, False, False, None, {}
 
 
 def check_alike(envs: Sequence[Env]) -> None:

@@ -8,17 +8,15 @@ from typing import Any, cast
 
 from ..authoring.model import Model
 from ..compiling.choice import Compiled, check_compiled
-from ..compiling.compilation import numba_version
 from ..errors import NotCompilable, SpecError
 from ..protocol.batch_env import BatchEnv
 from ..protocol.env import Env
 from ..spec.base import shown
 from ..structural_equality import structure
 from ..wrapping.wrapper import Wrapper
-from .batch_model import BatchModel
+from .batch_model import BatchModel, ModelBatch
 from .lanes import Lanes as Lanes
 from .lanes import StreamsOf, lanes_difference
-from .model_batch import ModelBatch
 
 
 def batch(
@@ -161,10 +159,18 @@ def _together(envs: Sequence[Any], compiled: Compiled, streams: StreamsOf) -> Ba
     return _lanes_over(envs, compiled, streams)
 
 
+_OF_MODELS = ("step", "reset", "state", "observation", "context", "rewarder", "streams", "rng", "snapshot", "restore")
+"""The parts of an episode, which a batch holds only for models that do not define them by themselves."""
+
+
 def _are_models(envs: Sequence[Env]) -> bool:
-    """Returns True for scalar models of one class, whose lanes may be compiled."""
+    """Returns True for scalar models of one class, whose episodes a batch can hold."""
     kind = type(envs[0])
-    return issubclass(kind, Model) and kind.step is Model.step and all(type(env) is kind for env in envs)
+    return (
+        issubclass(kind, Model)
+        and all(getattr(kind, name) is getattr(Model, name) for name in _OF_MODELS)
+        and all(type(env) is kind and vars(env).keys().isdisjoint(_OF_MODELS) for env in envs)
+    )
 
 
 def lanes_of(env: Env, n: int, compiled: Compiled = False, streams: StreamsOf = "lanes") -> Lanes:
@@ -178,12 +184,12 @@ def _lanes_over(envs: Sequence[Env], compiled: Compiled, streams: StreamsOf) -> 
     """Makes a batch of separate environments: one that compiles, or one that is interpreted."""
     if not (are_models := _are_models(envs)) and compiled is True:
         raise NotCompilable(f"compiled=True: {why_interpreted(envs[0])}")
-    if not are_models or compiled is False or numba_version() is None:
-        lanes = Lanes(envs, streams)
-    else:
-        from .compiled_lanes import CompiledLanes  # imported here, so that `import envoi` stays fast
+    if are_models:
+        from .model_lanes import ModelLanes  # imported here, so that `import envoi` stays fast
 
-        lanes = CompiledLanes(envs, compiled, streams)
+        lanes = ModelLanes(cast("Any", envs), compiled, streams)
+    else:
+        lanes = Lanes(envs, streams)
     lanes.assign_lane(0)
     return lanes
 

@@ -89,6 +89,11 @@ class Choice:
         self.reason = WAITING if self.is_open else "compiled=False" if compiled is False else "numba is not installed"
         self._plan: Plan | None = None
 
+    @property
+    def is_due(self) -> bool:
+        """True if interpreted steps have taken as long as compiling may."""
+        return self.is_open and self.spent > self.limit
+
     def advance(self, make_plan: Callable[[], Plan], start: Callable[[Plan], None]) -> None:
         """Compiles if that is worth its time by now."""
         try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from textwrap import indent
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -29,15 +29,15 @@ class Output:
 
 COMMON = (
     Held("hold", (None,), np.dtype(bool)),
-    Held("ends", (4, None), np.dtype(bool)),
+    Held("ends", (3, None), np.dtype(bool)),
     Held("progress", (2,), np.dtype(np.int64)),
     Held("saved", (None, 12), np.dtype(np.int64)),
 )
 """The lanes that pause, the ends of a step, see `FLAGS`, the lane that the kernel is at and the number of those that
 have begun; and the states of the lanes' streams before, of which the last two numbers tell which are saved."""
 
-FLAGS = ("terminated", "truncated", "cut_off", "ended_now")
-"""The rows of `ends`; `truncated` is by the model, and `cut_off` by the model or the limit."""
+FLAGS = ("terminated", "truncated", "ended_now")
+"""The rows of `ends`; `truncated` is by the model or the limit."""
 
 
 def all_held(states: Rows, held: Sequence[Held]) -> list[Held]:
@@ -48,9 +48,9 @@ def all_held(states: Rows, held: Sequence[Held]) -> list[Held]:
 def kept(states: Rows, name: str) -> list[Held]:
     """Returns the rows that a step reads from one set, `before`, and writes into the other, `after`.
 
-    Besides states, these are the lanes that have ended, and the places of their contexts.
+    Besides states, these are the lanes that have ended, the places of their contexts, and the steps of their episodes.
     """
-    of_lane = {"over": np.dtype(bool), "place": np.dtype(np.int64)}
+    of_lane = {"over": np.dtype(bool), "place": np.dtype(np.int64), "elapsed": np.dtype(np.int64)}
     return [*states.held(name), *(Held(f"{what}_{name}", (None,), dtype) for what, dtype in of_lane.items())]
 
 
@@ -80,50 +80,33 @@ def actions_of(spec: SpecTree) -> list[Action]:
     return found
 
 
-def check_lines(actions: Sequence[Action], held: Sequence[Held]) -> list[str]:
-    """Returns the lines of `check`: 0 if all lanes can act, else a negative number for the first error."""
+def head_lines(actions: Sequence[Action], outputs: Sequence[Output], held: Sequence[Held]) -> list[str]:
+    """Returns the first lines of `kernel`, which find the held arrays and check that all lanes can act.
+
+    A negative result is the first error: of a lane that has ended, or of the action's leaf of a number.
+    """
     leaves = leaf_names(actions)
     tests = [
         (number, f"({element} < {low}) | ({element} > {high})")
         for number, action in enumerate(actions, 1)
         for element, low, high in _bounds(number - 1, action)
     ]
-    codes = [f"if {test}:\n    return -1 - {number} * n - i" for number, test in tests]
-    wrong = " | ".join(["over_before[i]", "cut[i]", *(test for _, test in tests)])
+    wrong = " | ".join(["over_before[i]", *(test for _, test in tests)])
     return [
-        f"def check({', '.join(['table', 'restart', 'cut', *leaves])}):",
+        f"def kernel({', '.join(['table', 'limit', 'restart', *leaves, *(output.name for output in outputs)])}):",
         "    n = table[0]",
         "    check_length(restart, n)",
-        "    check_length(cut, n)",
-        *indented(held_lines(held, ("over_before", "hold")), 4),
+        *indented(held_lines(held), 4),
         "    wrong = False",
         "    for i in range(n):",
         f"        wrong |= ({wrong}) & (not (restart[i] | hold[i]))",
-        "    if not wrong:",
-        "        return 0",
-        "    for i in range(n):",
-        "        if not (restart[i] or hold[i]):",
-        "            if over_before[i] or cut[i]:",
-        "                return -1 - i",
-        *indented(codes, 12),
-        "    return 0",
-        "",
-    ]
-
-
-def head_lines(actions: Sequence[Action], outputs: Sequence[Output], held: Sequence[Held]) -> list[str]:
-    """Returns the first lines of `kernel`, which check the actions and find the held arrays."""
-    names = ["table", "restart", "cut", "elapsed", *leaf_names(actions)]
-    return [
-        f"def kernel({', '.join([*names, *(output.name for output in outputs)])}):",
-        f"    code = check({', '.join(['table', 'restart', 'cut', *leaf_names(actions)])})",
-        "    if code < 0:",
-        "        return code",
-        "    n = table[0]",
-        "    check_length(elapsed, n + 1)",
-        "    limit = elapsed[n]",
+        "    if wrong:",
+        "        for i in range(n):",
+        "            if not (restart[i] or hold[i]):",
+        "                if over_before[i]:",
+        "                    return -1 - i",
+        *indented([f"if {test}:\n    return -1 - {number} * n - i" for number, test in tests], 16),
         f"    last = limit - 1 if limit > 0 else {2**62}",
-        *indented(held_lines(held), 4),
         *indented(coming_lines(len(held) + 1), 4),
     ]
 
@@ -140,30 +123,17 @@ def coming_lines(number: int) -> list[str]:
     ]
 
 
-def last_lines() -> list[str]:
-    """Returns the lines that, once no error can be raised, advance the limit's count."""
-    cut_off = f"ends[{FLAGS.index('cut_off')}, i]"
-    return [
-        "    if limit > 0:",
-        "        for i in range(n):",
-        f"            cut[i] = (cut[i] & hold[i]) | {cut_off}",
-        "        for i in range(n):",
-        "            elapsed[i] = 0 if restart[i] else elapsed[i] + (not hold[i])",
-    ]
-
-
 def leaf_names(actions: Sequence[Action]) -> list[str]:
     """Returns the names of the actions' leaves."""
     return [f"action{number}" for number in range(len(actions))]
 
 
-def held_lines(held: Sequence[Held], used: Sequence[str] | None = None) -> list[str]:
+def held_lines(held: Sequence[Held]) -> list[str]:
     """Returns the lines that make arrays of the addresses in the table."""
     return [
         f"{one.name} = array_at(table[{number}], ({''.join(f'{n}, ' for n in _axes(one))}), {one.name}_kind)"
         f"  # {one.dtype}"
         for number, one in enumerate(held, 1)
-        if used is None or one.name in used
     ]
 
 
@@ -183,13 +153,6 @@ def _bounds(number: int, action: Action) -> list[tuple[str, int, int]]:
 def indented(lines: Sequence[str], width: int) -> list[str]:
     """Returns lines after more spaces."""
     return [indent(line, " " * width) for line in lines]
-
-
-class Functions(NamedTuple):
-    """The compiled functions of a kernel's text, which must be called with exactly the arrays of their signature."""
-
-    kernel: Callable[..., Any]  # steps all lanes
-    check: Callable[..., Any]  # checks that all lanes can act
 
 
 @dataclass
@@ -235,10 +198,9 @@ class Plan:
         """All arrays that the kernel is given by their addresses, in the order of its table."""
         return all_held(self.states, self.held)
 
-    def compile(self) -> Functions:
-        """Compiles the kernel, or loads it from disk."""
+    def compile(self) -> Callable[..., int]:
+        """Compiles the kernel, or loads it from disk; it must be called with exactly the arrays of its signature."""
         n = 2
-        table, mask = np.zeros(1, np.int64), np.zeros(n, bool)
         actions = [np.zeros((n, *action.shape), action.dtype) for action in self.actions]
         outputs = [np.empty((n, *output.shape), output.dtype) for output in self.outputs]
         kinds = {f"{held.name}_kind": held.dtype for held in self.all_held}
@@ -246,10 +208,6 @@ class Plan:
         from .kernel_functions import NAMES  # imported here, because only compiling needs numba
 
         names = {**NAMES, **self.names(), **kinds}
-        arguments = {
-            "check": [table, mask, mask, *actions],
-            "kernel": [table, mask, mask, np.zeros(n + 1, np.int64), *actions, *outputs],
-        }
+        arguments = {"kernel": [np.zeros(1, np.int64), 0, np.zeros(n, bool), *actions, *outputs]}
         options = {"error_model": "python", "boundscheck": True, "nogil": self.frees_gil, "no_cfunc_wrapper": True}
-        made = compiled_functions(self.text, names, arguments, self.title, self.digest, options)
-        return Functions(made["kernel"], made["check"])
+        return compiled_functions(self.text, names, arguments, self.title, self.digest, options)["kernel"]

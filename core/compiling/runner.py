@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy import empty, ndarray
@@ -15,10 +14,10 @@ from .. import tree
 from ..errors import EpisodeError, SpecError
 from ..protocol.batch_env import as_mask
 from ..protocol.env import ENDED, ENDED_LANES
-from ..protocol.fast_steps import Count
 from ..protocol.infos import Infos
+from ..seeding import Streams, addresses
 from ..spec import Spec, SpecTree
-from .plan import COMING, Action, Functions, Plan, kept
+from .plan import COMING, Action, Plan, kept
 
 if TYPE_CHECKING:
     from ..batching.context_table import Coming
@@ -86,17 +85,16 @@ def launcher(
     """Returns a function that computes a step of all lanes by a kernel, which `Runner.exchange` then makes theirs.
 
     A call costs as much as its checks, and a loop over two arrays more than the call. So the function has the checks of
-    the common cases of `Runner.converted` and `Runner.mask` in it, and a line for each array. It takes the runner that
+    the common cases of `Runner.converted` and `as_mask` in it, and a line for each array. It takes the runner that
     keeps it, and does not hold it.
     """
     n, one = ends.shape[1], plan.actions[0]
-    none = np.zeros(n, bool)
     inputs = "".join(f"action{k}, " for k in range(len(plan.actions)))
     new = [f"new{k}, " for k in range(len(plan.outputs))]
     names: dict[str, Any] = {
-        "kernel": kernel, "none": none, "no_count": (none, np.zeros(n + 1, np.int64)), "empty": empty,
+        "kernel": kernel, "none": np.zeros(n, bool), "empty": empty, "as_mask": as_mask, "n": n,
         "ndarray": ndarray, "bools": np.dtype(bool), "lanes": (n,), "dtype": one.dtype, "shape": (n, *one.shape),
-        "terminated": ends[0], "truncated": ends[2], "over": ends[3],
+        "terminated": ends[0], "truncated": ends[1], "over": ends[2],
         "no_infos": Infos(columns={}, n=n), "observed": rebuilder(plan.observation),
     }  # fmt: skip
     for k, output in enumerate(plan.outputs):
@@ -105,7 +103,7 @@ def launcher(
     is_mask = "type(begins) is ndarray and begins.dtype is bools and begins.shape == lanes and begins.flags.carray"
     lines = [
         f"def make({', '.join(names)}):",
-        "    def launch(runner, action, restart, count, coming, ask):",
+        "    def launch(runner, action, restart, limit, coming):",
         f"        if {fits if has_one_action else 'False'}:",
         "            action0 = action",
         "        else:",
@@ -115,24 +113,20 @@ def launcher(
         f"            {inputs}= leaves",
         "        begins = none if restart is None else restart",
         f"        if restart is not None and not ({is_mask}):",
-        "            begins = runner.mask(restart, 'restart')",
+        "            begins = as_mask(restart, n, 'restart').view(ndarray).copy()",
         "        if coming is not None:",
         "            if coming is not runner.coming:",
         "                runner.turn_to(coming)",
         "            if coming.first >= 0:",
         "                runner.table[-1] = coming.first",
-        "        if ask is not None:",
-        f"            runner.check(({inputs}), begins, count)  # before the random streams advance",
-        "            ask(begins)",
         *(f"        new{k} = empty(shape{k}, dtype{k})" for k in range(len(plan.outputs))),
-        "        cut, elapsed = count or no_count",
         "        try:",
-        f"            ended = kernel(runner.table, begins, cut, elapsed, {inputs}{''.join(new)})",
+        f"            ended = kernel(runner.table, limit, begins, {inputs}{''.join(new)})",
         "        except Exception as error:",
         "            runner.take_back(error)",
         "            raise",
         "        if ended < 0:",
-        f"            runner.refuse(ended, ({inputs}), begins, cut)",
+        f"            runner.refuse(ended, ({inputs}), begins)",
         *_return_lines(plan, new),
         "    return launch",
     ]
@@ -152,7 +146,7 @@ def _return_lines(plan: Plan, new: Sequence[str]) -> list[str]:
     return [returned] if has_discount else [*quiet, returned]
 
 
-_KERNELS: dict[str, Functions] = {}
+_KERNELS: dict[str, Callable[..., int]] = {}
 """The compiled kernels of this process, by their digests."""
 
 _ONE_AT_A_TIME = Lock()
@@ -164,21 +158,24 @@ class Runner:
 
     `arrays` are those that it is given by their addresses, in `table`; they stay where they are. The masks `terminated`
     and `truncated` are those of the last step, which the next one changes. `launch` computes a step of all lanes, see
-    `launcher`, and changes only the random streams, which an error takes back, and the `count` of a wrapper; `exchange`
-    commits it.
+    `launcher`, and changes only the random streams, which `take_back` takes back; `exchange` commits it.
+
+    Attributes:
+        is_plain: True if the kernel needs nothing from outside for a step: it begins episodes itself, and can save all
+            random streams.
+        steps_alone: True if there is a single lane, and values that `step_alone` can have.
     """
 
     def __init__(self, plan: Plan, action_spec: SpecTree, n: int) -> None:
         with _ONE_AT_A_TIME:
             if plan.digest not in _KERNELS:
                 _KERNELS[plan.digest] = plan.compile()
-        self.plan, self._n = plan, n
-        self._kernel, self._check = _KERNELS[plan.digest]
+        self.plan, self._n, self._kernel = plan, n, _KERNELS[plan.digest]
         leaves = [idle(action, n) for action in plan.actions]
         remaining = iter(leaves)
         self.idle = tree.map_leaves(lambda _: next(remaining), action_spec)
         self.arrays = {held.name: held.zeros(n) for held in plan.all_held}
-        self.terminated, _, self.truncated, _ = self.arrays["ends"]
+        self.terminated, self.truncated, _ = self.arrays["ends"]
         one, other = ([self.arrays[held.name] for held in kept(plan.states, name)] for name in ("before", "after"))
         self._before, self._after = one, other
         rest = list(self.arrays.values())[len(one) + len(other) :]
@@ -186,12 +183,14 @@ class Runner:
         self.progress = self.arrays["progress"]  # its second number is that of the lanes that have begun
         self.coming: Coming | None = None
         self._read_by_kernel: Any = ()  # the arrays that it is given besides, which must stay where they are
+        self._known: list[list[Any]] = [[None, None] for _ in range(n)]  # the generators of each lane
+        self.is_plain = plan.begins
         self.none = np.zeros(n, bool)
-        self._no_count: Count = self.none, np.zeros(n + 1, np.int64)
         self._action_spec, has_one = action_spec, isinstance(action_spec, Spec)
         self.launch = launcher(plan, self._kernel, has_one, self.arrays["ends"])
         # For `step_alone`.
-        first = plan.actions[0]
+        first, single = plan.actions[0], not tree.is_branch(plan.observation)
+        self.steps_alone = n == 1 and has_one and single and not any(output.shape for output in plan.outputs[1:])
         self._dtype = first.dtype if has_one else None
         self._number = first.dtype.type if has_one and not first.shape else None
         self._python_number = int if self._number is not None and np.issubdtype(self._number, np.integer) else None
@@ -202,21 +201,47 @@ class Runner:
     @property
     def over(self) -> np.ndarray[Any, Any]:
         """The lanes that have ended."""
-        return self._before[-2]
+        return self._before[-3]
 
     @property
     def place(self) -> np.ndarray[Any, Any]:
         """The places of the lanes' contexts."""
+        return self._before[-2]
+
+    @property
+    def elapsed(self) -> np.ndarray[Any, Any]:
+        """The steps of the lanes' episodes."""
         return self._before[-1]
 
-    def load(self, leaves: Sequence[Any]) -> bool:
-        """Takes over the states of all lanes."""
-        states = self.plan.states
-        if not states.holds(leaves, self._n):
+    @property
+    def over_after(self) -> np.ndarray[Any, Any]:
+        """The lanes that have ended after the last step, which `exchange` has not committed yet."""
+        return self._after[-3]
+
+    def load(self, leaves: Sequence[Any], *of_lanes: Any) -> bool:
+        """Takes over the states of all lanes, and the rows beside them; returns False if it cannot have such states."""
+        if not self.plan.states.holds(leaves, self._n):
             return False
-        states.write(self._before[:-2], leaves)
+        self.plan.states.write(self._before[: -len(of_lanes)], leaves)
+        for row, held in zip(self._before[-len(of_lanes) :], of_lanes, strict=True):
+            row[:] = held
         self.coming = None
         return True
+
+    def find_streams(self, streams: Sequence[Streams], lanes: Iterable[int]) -> None:
+        """Tells the kernel where the generators of some lanes are, the dynamics' and the observations'."""
+        bits, draws = self.arrays["bits"], self.plan.draws
+        columns = [(0, "dynamics")] if draws - {"observe"} else []
+        columns += [(1, "observation")] if "observe" in draws else []
+        for index in lanes:
+            known = self._known[index]
+            for k, name in columns:
+                generator = getattr(streams[index], name)
+                if known[k] is not generator:
+                    known[k] = generator
+                    found = addresses(generator)
+                    bits[index, 4 * k : 4 * k + 4], bits[index, 8 + k] = found[:4], found[4]
+        self.is_plain = self.plan.begins and all(bits[:, 8 + k].all() for k, _ in columns)
 
     def columns(self) -> list[np.ndarray[Any, Any]]:
         """Returns the states of all lanes by leaf, of shapes (n, …); the arrays are new."""
@@ -232,11 +257,14 @@ class Runner:
         for row, held in zip(self._before, rows, strict=True):
             row[:] = held
 
+    def knows(self, coming: Coming | None) -> bool:
+        """Returns False for contexts of other types than those that the kernel was compiled for."""
+        return coming is None or coming is self.coming or coming.table.records(self.plan.context) is not None
+
     def turn_to(self, coming: Coming) -> None:
-        """Lets the next lanes begin in some contexts."""
-        contexts, places = coming.table.records(self.plan.context), np.ascontiguousarray(coming.places, np.int64)
-        if contexts is None:
-            raise AssertionError("contexts of other types than those that the kernel was compiled for")
+        """Lets the next lanes begin in some contexts, which it must know."""
+        contexts = cast("np.ndarray[Any, Any]", coming.table.records(self.plan.context))
+        places = np.ascontiguousarray(coming.places, np.int64)
         self.coming, self._read_by_kernel = coming, (contexts, places)
         self.place[:] = coming.held
         found = [contexts.ctypes.data, len(contexts), places.ctypes.data, len(places), coming.first]
@@ -263,15 +291,11 @@ class Runner:
         """Returns the leaves of the actions as the kernel takes them."""
         return converted(self._action_spec, self.plan.actions, self._n, action)
 
-    def mask(self, mask: Any, what: str) -> np.ndarray[Any, Any]:
-        """Returns a mask of lanes as the kernel takes it, in C order."""
-        if mask is None:
-            return self.none
-        found: Any = as_mask(mask, self._n, what)
-        return np.ascontiguousarray(found.view(ndarray))
-
     def step_alone(self, action: Any) -> tuple[int, np.ndarray[Any, Any], Sequence[Any]] | None:
-        """Steps a single lane by a kernel that begins episodes itself, and whose first output is the observation."""
+        """Computes a step of a single lane where `steps_alone`; the arrays but the observation's are used again.
+
+        None, before anything has changed, for an action that must be converted.
+        """
         kind, actions = type(action), self._alone
         if kind is self._number or kind is self._python_number:
             try:
@@ -283,15 +307,13 @@ class Runner:
         else:
             return None
         observation = empty(*self._first)
-        none, elapsed = self._no_count
         try:
-            ended = self._kernel(self.table, none, none, elapsed, actions, observation, *self._others)
+            ended = self._kernel(self.table, 0, self.none, actions, observation, *self._others)
         except Exception as error:
             self.take_back(error)
             raise
         if ended < 0:
-            self.refuse(ended, (actions,), none, none)
-        self.exchange()
+            self.refuse(ended, (actions,), self.none)
         return ended, observation, self._others
 
     def exchange(self) -> None:
@@ -299,33 +321,12 @@ class Runner:
         self._before, self._after = self._after, self._before
         self.table, self._next_table = self._next_table, self.table
 
-    @contextmanager
-    def holding(self, lanes: np.ndarray[Any, Any]) -> Iterator[None]:
-        """Lets some lanes pause, within a `with` block."""
-        hold = self.arrays["hold"]
-        hold[:] = lanes
-        try:
-            yield
-        finally:
-            hold[:] = False
-
-    def check(self, actions: Sequence[np.ndarray[Any, Any]], restart: Any, count: Count | None = None) -> None:
-        """Checks that all lanes can act, before the random streams advance."""
-        cut, _ = count or self._no_count
-        code = self._check(self.table, restart, cut, *actions)
-        if code < 0:
-            self.refuse(code, actions, restart, cut)
-
-    def refuse(self, code: int, actions: Sequence[Any], restart: Any, cut: Any) -> None:
+    def refuse(self, code: int, actions: Sequence[Any], restart: Any) -> None:
         """Raises the error of a kernel's result."""
         number, lane = divmod(-1 - code, self._n)
         if number == 0:
-            waiting = restart | self.arrays["hold"]
-            over = cut & ~waiting
-            by_wrapper = bool(over.any())  # which refuses before what is inside
-            lanes = np.flatnonzero(over if by_wrapper else self.over & ~waiting).tolist()
-            alone = self._n == 1 and not by_wrapper
-            raise EpisodeError(f"step: {ENDED}" if alone else f"step: in lanes {lanes}, {ENDED_LANES}")
+            lanes = np.flatnonzero(self.over & ~(restart | self.arrays["hold"])).tolist()
+            raise EpisodeError(f"step: {ENDED}" if self._n == 1 else f"step: in lanes {lanes}, {ENDED_LANES}")
         raise out_of_bounds(self.plan.actions[number - 1], actions[number - 1][lane], lane)
 
 

@@ -14,7 +14,7 @@ from ..errors import NotCompilable
 from ..spec.arrays import ARRAYS
 from .functions import Functions
 from .layout import Held, Records, Rows, Stream
-from .plan import Action, Output, Plan, actions_of, all_held, check_lines, head_lines, indented, last_lines
+from .plan import Action, Output, Plan, actions_of, all_held, head_lines, indented
 
 
 @dataclass
@@ -38,7 +38,6 @@ def loop_text(
     one = ["discount[i] = 1"] if "discount" in names else []
     lines = [
         f"# {title}",
-        *check_lines(actions, held),
         *head_lines(actions, outputs, held),
         "    begun = 0",
         "    ended = 0",
@@ -46,6 +45,7 @@ def loop_text(
         "        progress[0] = i",
         "        saved[i, 10] = saved[i, 11] = 0",
         "        place_after[i] = place_before[i]",
+        "        elapsed_after[i] = elapsed_before[i]",
         "        acts = False",
         "        if hold[i]:",
         *indented([f"z{k} = {old}" for k, old in enumerate(states.scalars("before", "i"))] + idle, 12),
@@ -53,28 +53,27 @@ def loop_text(
         "            row = coming[i] if first < 0 else coming[first + begun]",
         *indented(sections.begin + idle, 12),
         "            place_after[i] = row",
+        "            elapsed_after[i] = 0",
         "            begun += 1",
         "        else:",
         "            acts = True",
+        "            elapsed_after[i] += 1",
         *indented(sections.act, 12),
         *indented([f"{new} = z{k}" for k, new in enumerate(states.scalars("after", "i"))], 8),
         *indented(sections.observe, 8),
         "        terminated = False",
         "        truncated = False",
-        "        cut_off = False",
         "        if acts:",
         *indented(sections.end, 12),
-        "            cut_off = truncated or elapsed[i] >= last",
-        "            if terminated or cut_off:",
+        "            truncated = truncated or elapsed_before[i] >= last",
+        "            if terminated or truncated:",
         "                ended += 1",
         "        else:",
         *indented(one or ["pass"], 12),
         "        ends[0, i] = terminated",
         "        ends[1, i] = truncated",
-        "        ends[2, i] = cut_off",
-        "        ends[3, i] = terminated or cut_off",
+        "        ends[2, i] = terminated or truncated",
         "        over_after[i] = over_before[i] if hold[i] else terminated or truncated",
-        *last_lines(),
         "    progress[1] = begun",
         "    return ended",
     ]

@@ -1,17 +1,13 @@
 """Which step of an environment others call: the rule that respects a step of the user's own.
 
-One lane, and the wrappers of a batch, step by a program, see `envoi.steps.program`. Several agents and batches have whole
-methods beside `step`:
+One lane, and batches of models with the wrappers around them, step by a program, see `envoi.steps.program`. Several agents
+and other batches have whole methods beside `step`:
 
 | method | result | look-up | pays for the row of `benchmarks/conversion.py` |
 |---|---|---|---|
 | `step_program()` | the stages of a step of one agent | `program_of` | Model → gymnasium, over one by hand |
 | `step_values(actions)` | the values of `step`, None for what a quiet step would repeat | `fast_multi_step` | PettingZoo parallel → RLlib |
 | `step_rows(actions)` | all observations as one array | `rows_step` | PettingZoo parallel → vector env |
-| `advance(actions, restart, hold, idle)`, `commit()` | the values of `step` and the lanes that ended, which last from `commit` on | `ended_step` | batches of models |
-| `ended_step(actions, restart, hold)` | the same at once | `ended_step` | compiled batches |
-| `undo_step()` | takes the last step back, because a wrapper has failed | `program_of` | loops and kernels of models |
-| `counted_step(actions, restart, hold, count)` | `ended_step` with a limit of steps | `counted_step` | batches of models |
 
 A method is used unless a user's `step` contradicts it: `_beside_step` has the one rule for all of them.
 """  # noqa: E501 (a table)
@@ -19,7 +15,7 @@ A method is used unless a user's `step` contradicts it: `_beside_step` has the o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import SpecError
 from ..steps.flat import SIX_VALUES, Finish, flat_step
@@ -74,25 +70,24 @@ def program_of(env: Env) -> Program:
     return Program((stage,), record_of(env))
 
 
-def _program_of_lanes(env: Env, title: str) -> Program:
+def masks_of(batch: Env) -> Stage:
+    """Returns the stage before all others of a batch, which checks the masks."""
     masks = """\
 idle = None
 if restart is not None or hold is not None:
     restart, hold = step_masks(batch, restart, hold)
     idle = either(restart, hold)"""
-    names: dict[str, Any] = {"step_masks": step_masks, "either": either, "batch": env}
-    opening = Stage("the lanes that begin, and those that pause", masks, ("restart", "hold", "idle"), names)
-    writes, names = (*VALUES, "over"), {"batch": env}
-    if _beside_step(env, "advance", None) is not None:
-        title = f"{library_name(type(env), 'a batch')}: a step of all lanes"
-        call = f"{LANES_VALUES} = batch.advance(action, restart, hold, idle)"
-        stage = Stage(title, call, writes, names, commit="batch.commit()")
-    else:
-        names |= {"inner_step": ended_step(env), "given_masks": _given_masks}
-        call = f"{LANES_VALUES} = inner_step(action, *given_masks(restart, hold))"
-        undo = "" if _beside_step(env, "undo_step", None) is None else "batch.undo_step()"
-        stage = Stage(title, call, writes, names, guarded=True, undo=undo)
-    return Program((stage,), record_of(env), local=frozenset({"over"}), opening=opening)
+    names: dict[str, Any] = {"step_masks": step_masks, "either": either, "batch": batch}
+    return Stage("the lanes that begin, and those that pause", masks, ("restart", "hold", "idle"), names)
+
+
+def _program_of_lanes(env: Env, title: str) -> Program:
+    call = f"""\
+{", ".join(VALUES)} = inner_step(action, *given_masks(restart, hold))
+over = None"""
+    names = {"inner_step": _called(env), "given_masks": _given_masks}
+    stage = Stage(title, call, (*VALUES, "over"), names, guarded=True)
+    return Program((stage,), record_of(env), local=frozenset({"over"}), opening=masks_of(env))
 
 
 def record_of(env: Env) -> Record:
@@ -109,39 +104,13 @@ def _called(env: Env) -> StepValues:
     return _beside_step(env, "step_values", env.step)
 
 
-Count: TypeAlias = tuple[Any, Any]
-"""A limit of steps, as a wrapper around a batch of n lanes has it: `(cut, elapsed)`, which each step changes in place.
-
-`cut` are the lanes that the last step has truncated, bool of shape (n,). `elapsed`, int64 of shape (n + 1,), has the
-number of steps of each lane's episode, and at its end the limit, at least 1, after which a lane is truncated. A step
-that is refused changes neither.
-"""
-
-
 def ended_step(env: Env) -> Callable[..., tuple[Any, ...]]:
     """Returns the fastest step function of a batch, which respects user overrides of `step`.
 
     `(actions, restart, hold)` returns the six values of `step_values`, and the mask of the lanes that have ended in it
     as a new array; None if no lane has, or if it is left to the caller to combine both flags.
     """
-    if any(_beside_step(env, name, None) is not None for name in ("step_program", "advance")):
-        return step_around(env, lambda program: VALUES_AND_ENDS)
-    step = fast_step(env)
-
-    def without_mask(actions: Any, *masks: Any) -> tuple[Any, ...]:
-        return (*cast("Any", step)(actions, *masks), None)
-
-    return _beside_step(env, "ended_step", without_mask)
-
-
-def counted_step(env: Env) -> Callable[[Any, Any, Any, Count], Any] | None:
-    """Returns a batch's step under a limit of steps, or None.
-
-    `(actions, restart, hold, count)` returns the same as `ended_step`, with the flags that the limit sets. It returns
-    None, before anything has changed, where the limit must be applied outside. The batch has the attribute
-    `counts_steps`, which is False where the next step would be such a one.
-    """
-    return _beside_step(env, "counted_step", None)
+    return step_around(env, lambda program: VALUES_AND_ENDS)
 
 
 # Several agents.

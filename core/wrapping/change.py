@@ -10,7 +10,6 @@ begins with the first observation, and each step makes a new one from the last.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..errors import SpecError
-from ..protocol.fast_steps import Count
 from ..spec import Spec, SpecTree
 from ..spec.base import shown
 
@@ -73,8 +71,8 @@ class Change:
         remember: `(memory, action, observation, reward) -> memory`, from the agent's own action and the values inside.
         note: `(memory, info) -> memory`, from the info inside, at resets and steps, after the above; not where shared.
         truncated: `(flag, memory) -> flag`, bools in a batch. For several agents the memory must be shared.
-        limit: The number of steps after which episodes are truncated, in place of a memory to truncate by. Compiled
-            batches count the steps in their kernels.
+        limit: The number of steps after which episodes are truncated, in place of a memory to truncate by. The lanes of
+            models count the steps themselves.
         info: `(memory) -> entries` to be added to the info, or `() -> entries` where there is no memory; in a batch
             each with one element a lane.
         watch: `(reward, terminated, truncated, info)`, called at the end of each step with its values. In a batch also
@@ -164,9 +162,7 @@ class Change:
 
 
 class ElapsedSteps:
-    """The number of steps of each lane's episode.
-
-    Without `count`, the arrays never change, and methods return new objects. With it, a step advances them in place.
+    """The number of steps of each lane's episode, an object that never changes.
 
     All lanes step together, so a step adds one to a number that they share; only lanes that begin an episode change an
     array. An upper bound of the counts spares the comparison with a limit that no lane can have reached.
@@ -174,37 +170,16 @@ class ElapsedSteps:
     Attributes:
         offsets: The count of each lane less `common`.
         common: The part of the counts that all lanes share.
-        count: The arrays that a step advances in place; None if they never change.
     """
 
-    __slots__ = ("_bound", "common", "count", "offsets")
+    __slots__ = ("_bound", "common", "offsets")
 
-    def __init__(self, offsets: NDArray[np.int64], common: int = 0, bound: int = 0, count: Count | None = None) -> None:
-        self.offsets, self.common, self._bound, self.count = offsets, common, bound, count
+    def __init__(self, offsets: NDArray[np.int64], common: int = 0, bound: int = 0) -> None:
+        self.offsets, self.common, self._bound = offsets, common, bound
 
     def stepped(self) -> ElapsedSteps:
         """Returns the counts after one more step of all lanes."""
         return ElapsedSteps(self.offsets, self.common + 1, self._bound)
-
-    def running(self, cut: NDArray[np.bool_], limit: int) -> ElapsedSteps:
-        """Returns the same counts with a `count`, whose arrays are new; only one wrapper may hold them."""
-        elapsed = np.empty(len(self.offsets) + 1, np.int64)
-        np.add(self.offsets, self.common, out=elapsed[:-1])
-        elapsed[-1] = limit
-        return ElapsedSteps(elapsed[:-1], 0, sys.maxsize, (np.array(cut, bool, order="C"), elapsed))
-
-    def runs_with(self, cut: Any) -> bool:
-        """Returns True if there is a `count`, and it has this very array of truncated lanes."""
-        return self.count is not None and self.count[0] is cut
-
-    def begin(self, lanes: NDArray[np.bool_]) -> None:
-        """Begins episodes in some lanes, in place; there must be a `count`."""
-        cut, _ = cast("Count", self.count)
-        cut[lanes], self.offsets[lanes] = False, 0
-
-    def resting(self) -> ElapsedSteps:
-        """Returns the same counts without `count`; no step may change their arrays from now on."""
-        return self if self.count is None else ElapsedSteps(self.offsets, 0, self._bound)
 
     def merged(self, other: ElapsedSteps, index: NDArray[np.intp]) -> ElapsedSteps:
         """Returns these counts, with those of `other` in some lanes."""

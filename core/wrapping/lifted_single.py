@@ -11,11 +11,10 @@ from ..protocol.batch_env import as_lanes_step
 from ..protocol.env import Env, Reset, Step, as_step
 from ..protocol.fast_steps import record_of
 from ..protocol.infos import Infos
-from ..protocol.process import Snapshot
 from ..steps.flat import flat_step
 from ..steps.program import Program
 from ..steps.record import ENDED_LANES, Record
-from .change import SPECS, ElapsedSteps, Specs
+from .change import SPECS, Specs
 from .changing import Changing
 from .stages import change_program, merged
 from .wrapper import Wrapper
@@ -40,7 +39,6 @@ class LiftedEnv(Changing[Env], Wrapper):
                 setattr(self, name, getattr(change, name))
         self._has_lanes = env.batch_size is not None
         self._see, _, self._tell = change.with_memory()
-        self._end_count()  # for the limit may be another one
         if self._cut is None and env.batch_size is not None:
             self._cut = np.zeros(env.batch_size, bool)
         inside = record_of(env)
@@ -53,11 +51,7 @@ class LiftedEnv(Changing[Env], Wrapper):
         observation, info = super().reset(seed=seed, options=options, mask=mask)
         if mask is not None and np.all(mask):
             mask = None
-        memory = self._memory
-        if mask is not None and isinstance(memory, ElapsedSteps) and memory.runs_with(self._cut):
-            memory.begin(np.asarray(mask))
-            return Reset(observation, info)  # where a kernel counts, the change is the limit alone
-        change = self.planned_change
+        memory, change = self._memory, self.planned_change
         if change.begin is not None:
             fresh = change.begin(observation)
             fresh = fresh if change.note is None else change.note(fresh, info)
@@ -81,43 +75,6 @@ class LiftedEnv(Changing[Env], Wrapper):
             name = "hold" if restart is None else "restart"
             raise SpecError(f"{name}: expected None, because there are no lanes; start an episode by reset()")
         return self._written_step(self, action)
-
-    def counting(self, memory: ElapsedSteps | None) -> Any:
-        """Returns a count of steps that the batch inside advances; None where it cannot."""
-        if memory is None:
-            return None
-        inside: Any = self.env
-        while isinstance(inside, Wrapper):
-            inside = inside.env
-        if not inside.counts_steps:
-            return None
-        self._memory = running = memory.running(self._cut, min(self.planned_limit or 0, 2**62))
-        self._cut, _ = count = cast("Any", running.count)
-        return count
-
-    def held_count(self) -> tuple[Any, ...]:
-        """Copies the count, for `put_count_back`."""
-        count = self._memory and self._memory.count
-        return self._memory, self._cut, count and (count[0].copy(), count[1].copy())
-
-    def put_count_back(self, held: tuple[Any, ...]) -> None:
-        """Restores a count after a later layer has failed."""
-        self._memory, self._cut, copies = held
-        for own, copied in zip(self._memory.count, copies, strict=True) if copies else ():
-            own[:] = copied
-
-    def _end_count(self) -> None:
-        """Keeps later steps from changing the memory in place, because a snapshot or a copy is about to hold it."""
-        if isinstance(self._memory, ElapsedSteps):
-            self._memory = self._memory.resting()
-
-    def snapshot(self) -> Snapshot:
-        self._end_count()
-        return super().snapshot()
-
-    def __getstate__(self) -> dict[str, Any]:
-        self._end_count()
-        return super().__getstate__()
 
     def step_program(self) -> Program:
         """Returns the stages of a step: those of the environment inside, and the change."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from textwrap import indent
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,10 +11,10 @@ import numpy as np
 from .. import tree
 from ..errors import SpecError
 from ..lane_values import put, take
-from ..protocol.fast_steps import LANES_VALUES, counted_step, program_of
+from ..protocol.fast_steps import program_of
 from ..spec import Spec, SpecTree
 from ..spec.base import shown
-from ..steps.program import VALUES, Program, Stage, library_name
+from ..steps.program import Program, Stage, library_name
 from .change import ElapsedSteps
 
 if TYPE_CHECKING:
@@ -56,13 +55,12 @@ class _Stages:
 
     def program(self) -> Program:
         """Returns the program inside with the stages of the wrapper around it."""
+        counted = self.counted() if self.has_lanes else None
+        if counted is not None:
+            return counted
         inside, inward = self.inside, [*self.checks(), *self.actions(), *self.beginnings()]
         outward = [*self.stepped(), *self.memories(), *self.observations(), *self.rewards(), *self.truncations()]
-        place = self.place_to_count() if self.has_lanes else None
-        if place is not None:
-            inside, inward, outward = self.counted(place, [*inward, *outward]), [], []
-        else:
-            outward += [*self.reports(), *self.infos(), *self.watches()]
+        outward += [*self.reports(), *self.infos(), *self.watches()]
         kept: dict[str, str] = {}
         if self.change.begin is not None:
             kept[self.memory] = f"layer{self.depth}._memory"
@@ -207,51 +205,20 @@ if hold is not None:
             seen = f"seen# = reward, terminated, truncated, info{masks}"
             yield self.stage(seen, "seen#", commit="watch#(*seen#)", names={"watch#": self.change.watch})
 
-    # A limit that a kernel counts.
+    # A limit that a batch counts.
 
-    def place_to_count(self) -> int | None:
-        """Returns the place of the stage of a batch that can count the steps up to the limit of this wrapper."""
+    def counted(self) -> Program | None:
+        """Returns the program inside with a limit that the lanes of its batch count; None where they cannot."""
         change, stages = self.change, self.inside.stages
-        base = [i for i, one in enumerate(stages) if one.writes == (*VALUES, "over")]
+        base = next((i for i, one in enumerate(stages) if "limit" in one.names), None)
         only_limit = (change.action, change.observation, change.reward, change.info) == (None,) * 4
-        if not self.is_limit or not only_limit or self.layer.sees_beginnings or not base:
+        if base is None or not self.is_limit or not only_limit or self.layer.sees_beginnings:
             return None
-        ends = [one for one in stages if "truncated" in one.writes]
-        return base[0] if len(ends) == 1 and counted_step(stages[base[0]].names["batch"]) is not None else None
-
-    def counted(self, place: int, limit: list[Stage]) -> Program:
-        """Returns the program inside with a limit of steps that the batch counts wherever it can."""
-        inside = self.inside
-        base = inside.stages[place]
-        checks = [one for one in limit if not one.writes]
-        after = [one for one in limit if one.writes]
-        lines = [inside.opening.lines if inside.opening else "", *(one.lines for one in (*checks, base, *after))]
-        text = f"""\
-_count = {self.memory} and {self.memory}.count
-if _count is None or _count[0] is not layer#._cut:
-    _count = layer#.counting({self.memory})
-_values = None if _count is None else counted#(action, restart, hold, _count)
-if _values is not None:
-    {LANES_VALUES} = _values
-    {self.memory}, cut# = layer#._memory, layer#._cut
-else:
-""" + indent("\n".join(lines), "    ")
-        names = {name: value for one in (*limit, base) for name, value in one.names.items()}
-        names["counted#"] = counted_step(names["batch"])
-        writes = (*VALUES, "over", "restart", "hold", "idle", self.memory, "cut#")
-        undo, save = f"{base.undo}\nlayer#.put_count_back(_held#)", "_held# = layer#.held_count()"
-        whole = self.stage(text, *writes, names=names, guarded=True, commit=base.commit, undo=undo, save=save)
-        whole = replace(whole, title=f"{self.title}, and {base.title}")
-        return replace(
-            inside,
-            stages=(*inside.stages[:place], whole, *inside.stages[place + 1 :]),
-            kept={
-                **inside.kept,
-                self.memory: f"layer{self.depth}._memory",
-                f"cut{self.depth}": f"layer{self.depth}._cut",
-            },
-            holders={**inside.holders, f"layer{self.depth}": self.layer},
-        )
+        if stages[base].names["limit"] or sum("truncated" in one.writes for one in stages) > 1:
+            return None
+        names = {**stages[base].names, "limit": min(self.layer.planned_limit or 0, 2**62)}
+        counting = replace(stages[base], names=names, title=f"{self.title}, counted by the lanes; {stages[base].title}")
+        return replace(self.inside, stages=(*stages[:base], counting, *stages[base + 1 :]))
 
 
 def merged(memory: Any, other: Any, lanes: Any) -> Any:

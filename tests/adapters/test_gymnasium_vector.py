@@ -645,7 +645,7 @@ def test_a_core_environment_a_factory_and_a_foreign_one_become_lanes():
         return made[-1]
 
     form = to_gymnasium_vector(factory, 3)
-    assert [env.core for env in made] == list(form.core.envs)
+    assert [env.core for env in made] == [env.unwrapped for env in form.core.envs]
     assert to_gymnasium_vector(Flock, 2).core.unwrapped.__class__ is Flock
     assert to_gymnasium_vector(gymnasium.make("CartPole-v1"), 2).num_envs == 2
     assert to_gymnasium_vector(lambda: envoi.batch(Plays(2), 4)).num_envs == 4

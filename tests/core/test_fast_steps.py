@@ -232,7 +232,8 @@ def test_layers_are_named_by_the_librarys_classes():
 @pytest.mark.parametrize(
     ("env", "title"),
     [
-        (lambda: envoi.batch(Walk, 2), "CompiledLanes: called as it is"),
+        (lambda: envoi.batch(Walk, 2), "Model: the functions that its author wrote, one lane after the other"),
+        (lambda: envoi.Lanes([Walk(), Walk()]), "Lanes: called as it is"),
         (lambda: envoi.models.make("pursuit"), "Pursuit: a step of several agents is called as it is"),
         (Leaving, "MultiModel: a step of several agents is called as it is"),
     ],
@@ -245,7 +246,13 @@ def test_a_batch_and_its_wrappers_are_explained():
     text = explain(TimeLimit(envoi.History(envoi.batch(Sums(), 2), 2), 9))
     titles = [line.strip() for line in text.splitlines() if re.match(r" +# \w+.*: ", line)]
     limit, history = "# TimeLimit: changes truncated", "# History: changes observation"
-    assert titles == [limit, history, "# ModelBatch: a step of all lanes", history, limit]
+    assert titles == [
+        limit,
+        history,
+        "# BatchModel: the functions that its author wrote, once for all lanes",
+        history,
+        limit,
+    ]
 
 
 @pytest.mark.parametrize("thing", [None, 3, "CartPole-v1", Drifting.observation_spec])

@@ -483,7 +483,7 @@ class Contextual(Lifted):
     @property
     def _takes_coming(self) -> bool:
         """True if the lanes inside begin in contexts of a table."""
-        return self._sets_lanes and getattr(self._inmost, "in_records", False)
+        return self._sets_lanes and hasattr(self._inmost, "coming")
 
     def _follow_lanes(self) -> None:
         """Takes over the places of the contexts in which the lanes inside have begun."""

@@ -129,8 +129,8 @@ def _time_limit(env: Any) -> int | None:
 
 def _lanes(env: envoi.Env | envoi.MultiEnv) -> str:
     """Returns how a batch of the env steps its lanes, and why."""
-    from envoi.batching.compiled_lanes import CompiledLanes
     from envoi.batching.loop import why_interpreted
+    from envoi.batching.model_lanes import ModelLanes
     from envoi.compiling.compilation import numba_version
 
     if isinstance(env, envoi.MultiEnv):
@@ -143,7 +143,7 @@ def _lanes(env: envoi.Env | envoi.MultiEnv) -> str:
         batch = batch.env
     if isinstance(batch, envoi.ModelBatch):
         return f"in numpy: {why_interpreted(batch.model)}"
-    if isinstance(batch, CompiledLanes):
+    if isinstance(batch, ModelLanes):
         reason = batch.obstacle()
         return "compiled, once that is worth the time" if not reason else f"interpreted: {reason}"
     if isinstance(getattr(batch, "envs", (None,))[0], envoi.Model) and numba_version() is None:

@@ -1,0 +1,698 @@
+"""Lanes of one scalar `Model`, whose episodes are columns that a loop or a kernel steps."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from .. import tree
+from ..authoring.model import Model, written_functions
+from ..compiling.choice import Choice, Compiled, check_equal
+from ..errors import ContextError, EpisodeError, NotCompilable, SnapshotUnsupported, SpecError
+from ..lane_values import lane, put, stacker, take
+from ..protocol.batch_env import (
+    Mask,
+    as_lanes_step,
+    as_mask,
+    each_of,
+    either,
+    make_batch_reset,
+    step_masks,
+)
+from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
+from ..protocol.fast_steps import LANES_VALUES, masks_of
+from ..protocol.infos import Infos
+from ..protocol.process import Snapshot
+from ..protocol.reset_options import CONTEXT, of_the_episode
+from ..seeding import Streams, StreamStates, batch_streams, lane_seeds
+from ..spec.base import shown
+from ..steps.flat import flat_step
+from ..steps.program import VALUES, Program, Stage
+from .context_table import Coming, ContextTable, Places, rows_of
+from .lanes import Lanes, Stacking, StreamsOf
+from .model_lane import ModelLane
+
+if TYPE_CHECKING:
+    from ..compiling.plan import Plan
+    from ..compiling.runner import Runner
+
+
+MANY_LANES = 500
+"""The number of lanes from which on other threads may run beside a kernel, as beside numpy's loops of this length."""
+
+
+class ModelLanes(Lanes):
+    """Lanes of one scalar model, which step one after the other or by one call of a kernel, with the same values.
+
+    Their episodes are columns of the batch: states, observations, contexts as places in a table, steps. The models of
+    the lanes have the rest: attributes, functions, rewarders and random streams. A step computes new columns, and
+    commits them at its end, so that an error anywhere leaves all lanes as they were.
+
+    Args:
+        models: The models, of one class.
+        compiled: True to compile the kernel now; `"auto"` to do so when that is worth its time; False for the loop.
+        streams: As for `Lanes`.
+
+    Attributes:
+        choice: The state of the decision to compile.
+        is_watched: True while other functions stand in for the model's, which must not be compiled.
+        coming: The contexts of the lanes that begin in the next step or reset; None for those that they have.
+    """
+
+    choice: Choice
+    is_watched = False
+    coming: Coming | None = None
+
+    _begun = False
+    _states: Sequence[Any] | None = None  # None while only the rows of the kernel have them
+    _elapsed: Any  # the steps of each lane's episode; None while only the rows have them
+    _observation: Any = None
+    _table: ContextTable
+    _place: Places
+    _own: Coming | None = None  # the contexts in force as coming ones
+    _next: tuple[Any, ...] | None = None  # what a computed step makes of the columns
+    _written_step: Any = None
+
+    # What copies make again.
+    _runner: Runner | None = None
+    _in_rows = False  # True while the rows of the kernel have all columns
+    _kinds: Sequence[Any] = ()  # the types of the numbers in states
+    _stream_states: StreamStates | None = None
+    _stacking: Stacking | None = None
+    _written: frozenset[str] | None = None  # the optional functions that the loop calls
+    _given: tuple[Any, Any] | None = None  # the table and the places of the contexts that the models have
+    _views: tuple[ModelLane, ...] = ()
+
+    _passing = ("coming", "_own", "_next", "_written_step", "_runner", "_in_rows", "_kinds", "_stream_states",
+                "_stacking", "_written", "_given", "_views")  # fmt: skip
+
+    def __init__(self, models: Sequence[Model], compiled: Compiled = "auto", streams: StreamsOf = "lanes") -> None:
+        self._models, self._elapsed = tuple[Any, ...](models), np.zeros(len(models), np.int64)
+        super().__init__(models, streams)
+        space = self.context_space
+        given, self._place = rows_of([model.given_context for model in models])
+        self._table = ContextTable([{**({} if space is None else space.defaults), **one} for one in given])
+        self._given = self._table, self._place
+        self.choice = Choice(compiled)
+        if compiled is True:
+            self.choice.compile(self._make_plan, self._start)
+
+    @property
+    def has_kernel(self) -> bool:
+        """True once the kernel is compiled."""
+        return self._runner is not None
+
+    @property
+    def has_begun(self) -> bool:
+        """True from the first reset of all lanes on."""
+        return self._begun
+
+    def obstacle(self) -> str:
+        """Returns why the lanes cannot be compiled; empty if they are or can be. It compiles to find out."""
+        if self.choice.is_open:
+            try:
+                self._make_plan().compile()
+            except NotCompilable as error:
+                return str(error)
+            return ""
+        return self.choice.reason
+
+    # The lanes.
+
+    @property
+    def members(self) -> tuple[Any, ...]:
+        """The models, which know nothing of their lanes' episodes; see `envs`."""
+        return self._models
+
+    @property
+    def envs(self) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The lanes as environments; see `ModelLane`."""
+        if not self._views:
+            self._views = tuple(ModelLane(self, index) for index in range(self.batch_size))
+        return self._views
+
+    @envs.setter
+    def envs(self, envs: Sequence[Any]) -> None:
+        models = tuple(vars(env)["model"] if isinstance(env, ModelLane) else env for env in envs)
+        for index, (old, new) in enumerate(zip(self._models, models, strict=True)):
+            if type(new) is not type(old):
+                raise SpecError(
+                    f"envs: expected a {type(old).__name__} in lane {index}, as before, got {shown(new)}; make a loop "
+                    "of different environments by envoi.Lanes([…])"
+                )
+        self.use_states()
+        views, self._models = self._views, models
+        self._views = tuple(
+            view if vars(view)["model"] is model else ModelLane(self, index)
+            for index, (view, model) in enumerate(zip(views, models, strict=False))
+        )
+        self._given = self._written = None
+
+    def use_states(self) -> None:
+        """Moves the columns out of the kernel's rows, because something else is about to change them or the models."""
+        if self._in_rows:
+            runner = cast("Runner", self._runner)
+            self._states, self._elapsed, self._in_rows = self.state, runner.elapsed.copy(), False
+
+    def lend(self, index: int) -> Any:
+        """Gives the model of a lane the lane's episode, and returns it, because a user may look at it or change it."""
+        self.use_states()
+        model = self._models[index]
+        self._give_contexts(self._table, self._place)
+        if self._begun:
+            seen = copy.deepcopy(lane(self.observation_spec, self._observation, index))
+            model.resume(self.state[index], seen, bool(self._over[index]))
+        return model
+
+    def take_over(self, index: int) -> None:
+        """Takes the episode of a lane from its model, which was given another one."""
+        model = self._models[index]
+        self.use_states()
+        states, seen, n = [None], [None], self.batch_size
+        if self._begun:
+            states, seen = [*self.state], [lane(self.observation_spec, self._observation, i) for i in range(n)]
+        elif n > 1:
+            raise EpisodeError(f"restore: {NOT_RESET} in all lanes first")
+        states[index], seen[index] = model.state, model.observation
+        self._states, self._observation = tuple(states), stacker(self.observation_spec)(seen)
+        self._over, self._begun = self._over.copy(), True
+        self._over[index] = model.step_record.halt is not None
+        self.put_context(model.context, [index])
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """The state of each lane."""
+        if not self._begun:
+            raise EpisodeError(f"state: {NOT_RESET}")
+        if self._states is None:
+            runner = cast("Runner", self._runner)
+            self._states = tuple(rebuilt(runner.plan.states.example, self._kinds, runner.columns()))
+        return tuple(self._states)
+
+    @property
+    def observation(self) -> Any:
+        """The latest observations."""
+        if not self._begun:
+            raise EpisodeError(f"observation: {NOT_RESET}")
+        return self._observation
+
+    # Steps.
+
+    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
+        if self._written_step is None:
+            self._written_step = flat_step(ModelLanes.step_program, as_lanes_step, self)
+        return self._written_step(self, action, restart, hold)
+
+    def step_program(self) -> Program:
+        """Returns the stages of a step: one that calls the author's functions for all lanes."""
+        how = "one lane after the other" if self._runner is None else "in a kernel, for all lanes"
+        stage = Stage(
+            f"Model: the functions that its author wrote, {how}",
+            f"{LANES_VALUES} = batch.advance(action, restart, hold, limit)",
+            (*VALUES, "over"),
+            {"batch": self, "limit": 0},
+            guarded=True,
+            commit="batch.commit()",
+            undo="batch.take_back()",
+        )
+        return Program((stage,), self.step_record, local=frozenset({"over"}), opening=masks_of(self))
+
+    def advance(
+        self, action: Any, restart: Mask | None, hold: Mask | None, limit: int = 0, under: Coming | None = None
+    ) -> tuple[Any, ...]:
+        """Computes a step, which lasts from `commit` on.
+
+        Args:
+            action: As for `step`; None if no lane acts, and masks have been checked.
+            restart: As for `step`.
+            hold: As for `step`.
+            limit: The number of steps after which episodes are truncated; 0 for any number.
+            under: Contexts of the lanes that begin, for this beginning alone; None for those of `coming`.
+
+        Returns:
+            The six values of a step, with None for flags and discounts that are the usual, and the lanes that have
+            ended in it, or None.
+        """
+        runner = self._runner
+        if runner is not None and not (self._in_rows and runner.plan.is_unchanged()) and not self._usable(runner):
+            runner = None
+        if (hold is not None or runner is None) and action is not None:  # else a kernel checks the mask
+            restart, hold = step_masks(self, restart, hold)
+        if runner is None:
+            return self._advance_loop(action, restart, hold, limit, under)
+        coming, saved = self.coming, None
+        used = under or coming
+        if used is None and restart is not None:
+            used = self._own = self._own or Coming(self._table, self._place, self._place)
+        if hold is None and runner.is_plain and runner.knows(used):
+            values = runner.launch(runner, action if action is not None else runner.idle, restart, limit, used)
+        else:
+            values, saved = self._launch_with(runner, action, restart, hold, limit, used)
+        if values is None:  # an action or a context that a kernel cannot have
+            restart, hold = step_masks(self, restart, hold)
+            return self._advance_loop(action, restart, hold, limit, under)
+        observation, table, place, begun = values[0], self._table, self._place, 0
+        if hold is not None:
+            index = hold.nonzero()[0]
+            observation = put(observation, index, take(self._observation, index))
+            told = Infos(columns={}, n=self.batch_size, mask=~hold)
+            values = (observation, *values[1:5], told, values[6])
+        if coming is not None:
+            table, place, begun = self._contexts_after(restart)
+        over = runner.none if values[6] is None and hold is None else runner.over_after.copy()
+        self._next = None, observation, over, None, table, place, begun, coming, saved
+        return values
+
+    def commit(self) -> None:
+        """Makes the step last that `advance` has computed."""
+        states, self._observation, self._over, self._elapsed, table, place, begun, coming, _ = cast("Any", self._next)
+        self._states, self._begun, self._next = states, True, None
+        if states is None:
+            cast("Any", self._runner).exchange()
+        else:
+            self._in_rows = False
+        if place is not self._place or table is not self._table:
+            self._table, self._place, self._own = table, place, None
+        if begun and coming.first >= 0:
+            coming.first += begun
+        if states is not None and self.choice.is_due and not self.is_watched:
+            self.choice.advance(self._make_plan, self._start)
+
+    def take_back(self) -> None:
+        """Drops the step that `advance` has computed, because a wrapper has failed."""
+        *_, saved = cast("Any", self._next)
+        self._next = None
+        if saved is None:
+            cast("Runner", self._runner).take_back()
+        else:
+            saved.put_back()
+
+    @property
+    def place(self) -> Places:
+        """The places of the lanes' contexts in the table of the last `coming`, also after a step that was computed."""
+        return self._place if self._next is None else self._next[5]
+
+    def _contexts_after(self, restart: Any) -> tuple[ContextTable, Places, int]:
+        """Returns the contexts in force once some lanes have begun, and the number of these."""
+        coming = self.coming
+        if coming is None:
+            return self._table, self._place, 0
+        place, lanes = coming.held.copy(), cast("Any", [] if restart is None else restart.nonzero()[0])
+        place[lanes] = coming.of_lanes(lanes)
+        return coming.table, place, len(lanes)
+
+    def _states_of_streams(self) -> StreamStates:
+        """Returns the states of all streams, to which an error returns."""
+        streams, saved = [model.streams for model in self._models], self._stream_states
+        if saved is not None and saved.cover(streams):
+            saved.take()
+        else:
+            self._stream_states = saved = StreamStates(streams, ("dynamics", "observation"))
+        return saved
+
+    def step_alone(self, action: Any) -> tuple[Any, ...] | None:
+        """Steps a batch of one lane by its kernel, and returns the values of `advance`; None where that must do it.
+
+        The arrays of all values but the observation are changed by the next step.
+        """
+        runner = self._runner
+        if runner is None or not runner.steps_alone or not runner.is_plain:
+            return None
+        if not (self._in_rows and runner.plan.is_unchanged()) and not self._usable(runner):
+            return None
+        ran = runner.step_alone(action)
+        if ran is None:
+            return None
+        ended, observation, others = ran
+        runner.exchange()
+        self._states = self._elapsed = None
+        self._observation, self._over = observation, runner.over.copy() if ended else runner.none
+        ends = (runner.terminated, runner.truncated) if ended else (None, None)
+        return observation, others[0], *ends, others[1] if len(others) > 1 else None, None, None
+
+    # A loop.
+
+    def _advance_loop(
+        self, action: Any, restart: Any, hold: Any, limit: int = 0, under: Coming | None = None
+    ) -> tuple[Any, ...]:
+        """Computes a step of one lane after the other; `under` are contexts for this beginning alone."""
+        n, stacking, idle, started = self.batch_size, self._stacking, either(restart, hold), perf_counter()
+        if not self._begun and (restart is None or np.count_nonzero(restart) < n):
+            raise EpisodeError(f"step: {NOT_RESET}")
+        over = self._over if idle is None else self._over & ~idle
+        if np.count_nonzero(over):
+            lanes = np.flatnonzero(over).tolist()
+            raise EpisodeError(f"step: {ENDED}" if n == 1 else f"step: in lanes {lanes}, {ENDED_LANES}")
+        if stacking is None or stacking.reward_spec is not self.reward_spec:
+            self._stacking = stacking = Stacking(self)
+        actions = [None] * n if action is None else stacking.split(action)
+        if len(actions) != n:
+            raise SpecError(f"action: expected one for each of {n} lanes, got {len(actions)}")
+        table, place, begun = self._contexts_after(restart)
+        contexts: Any = None
+        if restart is not None:
+            contexts = table.contexts(place) if under is None else under.table.contexts(under.places)
+        saved, rows = self._states_of_streams(), list[Any]()
+        try:
+            self._give_contexts(table, place)
+            self._step_lanes(rows, actions, restart, idle, contexts)
+            states, observations, rewards, ends, cuts, discounts, infos = zip(*rows)  # noqa: B905 (seven values each)
+            observation, reward = stacking.stack_observations(observations), stacking.stack_rewards(rewards)
+            factors = stacking.stack_discounts(discounts, ends)
+        except Exception as error:
+            saved.put_back()
+            error.envoi_lane = len(rows)  # type: ignore[attr-defined]
+            raise
+        before = cast("Runner", self._runner).elapsed if self._elapsed is None else self._elapsed
+        elapsed = before + 1
+        if restart is not None:
+            elapsed[restart] = 0
+        if hold is not None:
+            elapsed[hold] = before[hold]
+        terminated = truncated = ended = None
+        if any(ends) or any(cuts):
+            terminated, truncated = np.array(ends, bool), np.array(cuts, bool)
+        if limit and np.count_nonzero(cut := elapsed >= limit if hold is None else (elapsed >= limit) & ~hold):
+            terminated = np.zeros(n, bool) if terminated is None else terminated
+            truncated = cut if truncated is None else truncated | cut
+        if terminated is not None:
+            ended = terminated | cast("Any", truncated)
+        over = np.zeros(n, bool) if ended is None else ended.copy()
+        if hold is not None:
+            over |= self._over & hold
+        self._next = states, observation, over, elapsed, table, place, begun, self.coming, saved
+        self.choice.spent += perf_counter() - started
+        # By lane where some pause, because wrappers add entries to those of other lanes only.
+        told = Infos([one or {} for one in infos]) if hold is not None or any(infos) else Infos(columns={}, n=n)
+        return observation, reward, terminated, truncated, factors, told, ended
+
+    def _step_lanes(self, rows: list[Any], actions: Any, restart: Any, idle: Any, contexts: Any) -> None:
+        """Adds the values of each lane, which acts, begins or pauses."""
+        nothing, written = cast("Stacking", self._stacking).nothing, self._written
+        if written is None:
+            written = frozenset(name for model in self._models for name in written_functions(model))
+        cuts, has_discount, tells = (name in written for name in ("truncated", "discount", "info"))
+        self._written = written
+        states = self._states or (self.state if self._begun else actions)
+        waits = (False,) * len(actions) if idle is None else idle.tolist()
+        for model, before, action, waiting in zip(self._models, states, actions, waits):  # noqa: B905 (they are counted)
+            streams = model._streams or model.streams
+            if waiting and not (restart is not None and restart[len(rows)]):
+                seen = lane(self.observation_spec, self._observation, len(rows))
+                rows.append((before, seen, nothing, False, False, None, None))
+            elif waiting:
+                state = model.initial(streams.dynamics, dict(contexts[len(rows)]))
+                seen = model.observe(state, streams.observation)
+                self._written |= written_functions(model)
+                rows.append((state, seen, nothing, False, False, None, model.info(state)))
+            else:
+                state = model.transition(before, action, streams.dynamics)
+                seen = model.observe(state, streams.observation)
+                ends = model.terminal(state)
+                cut = model.truncated(state) if cuts else False
+                reward = (model._rewarder or model.reward)(before, action, state)
+                discount = model.discount(state) if has_discount else None
+                rows.append((state, seen, reward, ends, cut, discount, model.info(state) if tells else None))
+
+    def _give_contexts(self, table: ContextTable, place: Places) -> None:
+        """Gives the models their contexts, for functions that look there."""
+        given = self._given
+        if given is None or given[0] is not table or given[1] is not place:
+            self._given = None
+            for model, context in zip(self._models, table.contexts(place), strict=True):
+                model._context = context
+            self._given = table, place
+
+    # A kernel.
+
+    def _usable(self, runner: Runner) -> bool:
+        """Brings all columns into the kernel's rows, if it can step them."""
+        self.use_states()  # if its constants have changed
+        plan, models = runner.plan, self.members
+        if not self._begun or any(model.given_rewarder is not None for model in models) or not plan.is_current(models):
+            return False
+        columns = zip(*([leaf for _, leaf in tree.leaves(state)] for state in self.state), strict=True)
+        settings = [np.asarray([getattr(model, name) for model in models]) for name in plan.own.example]
+        if not plan.own.holds(settings, self.batch_size) or self._table.records(plan.context) is None:
+            return False
+        if not runner.load([np.array(values) for values in columns], self._over, self._place, self._elapsed):
+            return False
+        plan.own.write(runner.arrays["settings"], settings)
+        runner.find_streams([model.streams for model in models], range(self.batch_size))
+        self._in_rows = True
+        return True
+
+    def _launch_with(self, runner: Runner, action: Any, restart: Any, hold: Any, limit: int, used: Any) -> Any:
+        """Launches a kernel, with lanes that pause, or states in which lanes begin that are made here.
+
+        Returns its values, None where it cannot have them, and the streams before, None where the kernel saves them.
+        """
+        if not runner.knows(used):
+            return None, None
+        saved, values = None if runner.is_plain else self._states_of_streams(), None
+        pausing = runner.arrays["hold"]
+        pausing[:] = False if hold is None else hold
+        try:
+            restart = as_mask(restart, self.batch_size, "restart")
+            if not runner.plan.begins and restart is not None:
+                lanes = restart.nonzero()[0]
+                for row, (index, place) in enumerate(zip(lanes.tolist(), used.of_lanes(lanes).tolist(), strict=True)):
+                    model = self._models[index]
+                    state = model.initial(model.streams.dynamics, dict(used.table.context(place)))
+                    runner.write_fresh([np.asarray(leaf)[None] for _, leaf in tree.leaves(state)], row)
+            values = runner.launch(runner, runner.idle if action is None else action, restart, limit, used)
+        finally:
+            pausing[:] = False
+            if values is None and saved is not None:
+                saved.put_back()
+        return values, saved
+
+    # Resets.
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+        mask: Mask | None = None,
+    ) -> Reset:
+        n, chosen = self.batch_size, as_mask(mask, self.batch_size, "mask")
+        restart = np.ones(n, bool) if chosen is None else chosen.copy()
+        hold = None if chosen is None or np.count_nonzero(restart) == n else ~restart
+        if hold is not None and not self._begun:
+            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
+        seeded = None if seed is None else self._seed(seed, restart)
+        try:
+            under, advance = None, self.advance
+            if options:
+                known = {CONTEXT, *self.context}
+                advance = advance if known.issuperset(options) else self._advance_loop  # kernels have no other values
+                table, place, _ = self._contexts_after(restart)
+                rows, place = rows_of(table.contexts(place))
+                rows = [of_the_episode(self.context_space, dict(one), options) for one in rows]
+                under = Coming(ContextTable(rows), place, place)
+            values = advance(None, restart, hold, 0, under)
+        except Exception:
+            if seeded is not None:
+                self._streams = seeded[0]
+                self._use_streams(seeded[1])
+            raise
+        self.commit()
+        return make_batch_reset((values[0], values[5]))
+
+    def _seed(self, seed: Any, restart: Mask) -> tuple[Any, dict[int, Streams]]:
+        """Gives lanes that begin other streams; returns those before, of the batch and of these lanes."""
+        seeds = lane_seeds(seed, self.batch_size)
+        chosen = [index for index in restart.nonzero()[0].tolist() if seeds[index] is not None]
+        of_batch = batch_streams(seed, self.batch_size) or self._streams
+        changed = range(self.batch_size) if self.shares_streams else chosen
+        before = self._streams, {index: self._models[index].streams for index in changed}
+        self._streams = of_batch
+        shared = self.streams if self.shares_streams else None
+        self._use_streams({index: shared or Streams(seeds[index]) for index in changed})
+        return before
+
+    def _use_streams(self, streams: Mapping[int, Streams]) -> None:
+        """Gives some lanes other streams."""
+        for index, one in streams.items():
+            self._models[index].use_streams(one)
+        self._streams_changed(streams)
+
+    def _streams_changed(self, lanes: Iterable[int] | None = None) -> None:
+        if self._in_rows:
+            own = [model.streams for model in self._models]
+            cast("Runner", self._runner).find_streams(own, range(self.batch_size) if lanes is None else lanes)
+
+    # Contexts.
+
+    @property
+    def context(self) -> dict[str, list[Any]]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The contexts of the coming episodes; see `Lanes.context`."""
+        lanes = self._table.contexts(self._place)
+        return {name: [context[name] for context in lanes] for name in lanes[0]}
+
+    def context_of(self, index: int) -> Mapping[str, Any]:
+        """Returns the context of a lane's coming episodes, which must not be changed."""
+        return self._table.context(int(self._place[index]))
+
+    @context.setter
+    def context(self, context: Mapping[str, Any]) -> None:
+        n, by_lane = self.batch_size, any(map(np.ndim, context.values()))
+        self._check_counts(context)
+        each = [context] * n
+        if by_lane:
+            each = [{name: value[i] if np.ndim(value) else value for name, value in context.items()} for i in range(n)]
+        self._set_contexts(each, range(n), by_lane)
+
+    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
+        given, held = each_of(context, len(lanes)), self._table.contexts(self._place)
+        each: list[Mapping[str, Any]] = [
+            {**held[number], **{name: values[index] for name, values in given.items()}}
+            for index, number in enumerate(lanes)
+        ]
+        self._set_contexts(each, lanes, True)
+
+    def _set_contexts(self, each: Sequence[Mapping[str, Any]], lanes: Sequence[int], named: bool) -> None:
+        """Sets the contexts of some lanes."""
+        space, held = self.context_space, self._table.contexts(self._place)
+        known: dict[int, Any] = {}
+        for number, context in zip(lanes, each, strict=True):
+            if id(context) not in known:
+                try:
+                    if space is not None:
+                        space.verify(context)
+                except ContextError as error:
+                    if not named:
+                        raise
+                    raise ContextError(f"{error} in lane {number}") from error
+                known[id(context)] = {**({} if space is None else space.defaults), **context}
+            held[number] = known[id(context)]
+        rows, self._place = rows_of(held)
+        self._table, self._own = ContextTable(rows), None
+
+    # Compiling.
+
+    def _make_plan(self) -> Plan:
+        """Returns the plan of the kernel for this number of lanes."""
+        from ..compiling.scalar import plan_of_model  # imported here, so that `import envoi` stays fast
+
+        plan = plan_of_model(self.lend(0))
+        if self.shares_streams and not plan.begins and plan.draws & {"transition"}:
+            raise NotCompilable(
+                f"{plan.title}.initial: it cannot be compiled, so with streams='batch' its random numbers would come "
+                "before those of the other lanes' transitions"
+            )
+        plan.frees_gil = self.batch_size >= MANY_LANES
+        return plan
+
+    def _start(self, plan: Plan) -> None:
+        """Compiles the kernel, compares it with the functions that it was made of, and uses it from here on."""
+        self._prepare(plan)
+        pair = [ModelLanes([copy.copy(self._models[0]) for _ in range(3)], False) for _ in "ab"]
+        for batch in pair:
+            batch.rng = np.random.default_rng(0)
+        pair[1]._prepare(plan)
+        try:
+            check_equal(plan.title, *pair)
+        except Exception:
+            self.use_states()
+            self._runner = None
+            raise
+        self.step_record.stale()
+
+    def _prepare(self, plan: Plan) -> None:
+        """Compiles the kernel, and starts to use it."""
+        from ..compiling.runner import Runner
+
+        runner = Runner(plan, self.action_spec, self.batch_size)
+        # The types of numbers in states, which follow from the functions and not from the records.
+        model, rng = self._models[0], np.random.default_rng(0)
+        begun = model.initial(rng, model.context)
+        moved = model.transition(begun, lane(model.action_spec, runner.idle, 0), rng)
+        self._kinds = [type(leaf) for _, leaf in tree.leaves(moved)]
+        self._runner = runner
+
+    # Copies.
+
+    def snapshot(self) -> Snapshot:
+        columns = self._observation, self._over, self._table, self._place, self._begun
+        held = _Episodes(self, columns, self._states_of_streams().now())
+        return Snapshot(type(self), (held, StreamStates([self.streams])))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        held, streams = self._content(snapshot)
+        n, kind = len(held.place), self._models[0].__class__
+        if (n, held.kind) != (self.batch_size, kind):
+            raise SnapshotUnsupported(
+                f"restore: expected a snapshot of {self.batch_size} lanes of {kind.__name__}, got one of {n} of "
+                f"{held.kind.__name__}"
+            )
+        runner = self._runner
+        if self._in_rows and runner is not None and held.plan is runner.plan:
+            runner.restore(held.rows)
+            self._states = self._elapsed = None
+        else:
+            self._states, self._elapsed, self._in_rows = held.states, held.elapsed, False
+        self._observation, self._over, self._table, self._place, self._begun = held.columns
+        self._own, own, states = None, [model.streams for model in self._models], held.streams
+        if states.are_of(own):
+            states.put_back()
+        else:
+            own = states.copies()
+            self._use_streams({i: own[i] for i in range(n)})
+        self._streams = own[0] if self.shares_streams else streams.copies()[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without the kernel, which is not pickled but compiled or loaded again.
+        self.use_states()
+        held = {name: value for name, value in vars(self).items() if name not in self._passing}
+        return {**held, "choice": Choice(self.choice.wanted)}
+
+
+class _Episodes:
+    """The columns of lanes at one time, whose states are rows of a kernel where they were, until someone asks."""
+
+    def __init__(self, lanes: Any, columns: tuple[Any, ...], streams: StreamStates) -> None:
+        self.columns, self.streams, self.place, self.kind = columns, streams, columns[3], lanes.members[0].__class__
+        in_rows, runner = lanes._in_rows, lanes._runner
+        self.plan, self.kinds = (runner.plan, lanes._kinds) if in_rows else (None, ())
+        self.rows: Any = runner.snapshot() if in_rows else ()
+        self._states, self._elapsed = (None, None) if in_rows else (lanes._states, lanes._elapsed)
+
+    @property
+    def states(self) -> Any:
+        """The state of each lane; None before the first reset."""
+        if self._states is None and self.plan is not None:
+            layout = self.plan.states
+            self._states = tuple(rebuilt(layout.example, self.kinds, layout.read(self.rows)))
+        return self._states
+
+    @property
+    def elapsed(self) -> Any:
+        """The steps of each lane's episode."""
+        return self.rows[-1].copy() if self._elapsed is None else self._elapsed
+
+    def __getstate__(self) -> dict[str, Any]:
+        states, elapsed = self.states, self.elapsed
+        return {**vars(self), "plan": None, "kinds": (), "rows": (), "_states": states, "_elapsed": elapsed}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Episodes:
+        return self  # never changed
+
+
+def rebuilt(example: Any, kinds: Sequence[Any], leaves: Sequence[Any]) -> Iterator[Any]:
+    """Yields the states of lanes: trees like `example`, with numbers of the given types."""
+    columns = [
+        column.tolist() if kind in (float, int, bool) else column if kind is np.ndarray else map(kind, column)
+        for kind, column in zip(kinds, leaves, strict=True)
+    ]
+    if not isinstance(example, tuple):
+        return iter(columns[0])
+    made = zip(*columns, strict=True)
+    make = partial(cast("Any", tuple).__new__, cast("Any", example).__class__)
+    return map(make, made) if hasattr(cast("Any", example), "_fields") else made
