@@ -70,7 +70,10 @@ def picture_of(scheme: str, name: str, steps: int) -> Image.Image:
     arguments = {"render_mode": "rgb_array"} if scheme in ("gymnasium", "pettingzoo") else {}
     env: Any = load(f"{scheme}:{name}", **arguments)
     rng = np.random.default_rng(1)
-    reset = env.reset(seed=1)
+    options = {}
+    if name == "maze":  # which has no walls by default
+        options = {"context": {key: one.sample(rng) for key, one in env.context_space.features.items()}}
+    reset = env.reset(seed=1, options=options)
     infos = reset[1]
     for _ in range(steps):
         if isinstance(env, envoi.MultiEnv):
