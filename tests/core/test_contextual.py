@@ -1041,6 +1041,32 @@ def test_a_reset_that_fails_leaves_everything_as_it_was(binding, lanes):
     assert any(replaced) == (binding == "a factory")
 
 
+def test_a_wrapper_that_fails_at_a_reset_leaves_the_episode():
+    class Broken(envoi.Lifted):
+        fails = False
+
+        def change(self, specs):
+            return envoi.Change(observation=self.see)
+
+        def see(self, observation):
+            if Broken.fails:
+                raise RuntimeError("no such view")
+            return observation
+
+    env = Contextual(Broken(envoi.TimeLimit(Weighed(), 9)), MASS, bind=Attributes())
+    other = copy.deepcopy(env)
+    for one in (env, other):
+        one.reset(seed=3)
+        one.step(1)
+    for arguments in ({}, {"seed": 5}, {"options": {"context_id": "d"}}):
+        Broken.fails = True
+        with pytest.raises(RuntimeError, match="no such view"):
+            env.reset(**arguments)
+        Broken.fails = False
+        assert (env.context_id, env.peek()) == (other.context_id, other.peek())
+        assert exact([*env.step(0)]) == exact([*other.step(0)])
+
+
 def pendulums(n=None):
     model = envoi.models.Pendulum()
     return model if n is None else envoi.batch(model, n)

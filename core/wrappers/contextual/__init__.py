@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from ...authoring.model import Model
 from ...batching.context_table import Coming
 from ...batching.lane_contexts import LaneContexts
 from ...batching.loop import batch, lanes_of
@@ -27,10 +28,12 @@ from ...protocol.reset_options import CONTEXT, CONTEXT_ID, refuse_misspelt
 from ...seeding import Streams, batch_streams
 from ...spec import SpecTree
 from ...spec.base import shown
+from ...steps.record import NOT_BEGUN
+from ...wrapping.arguments import at_least
 from ...wrapping.change import Change, Specs
 from ...wrapping.delegate import Around
 from ...wrapping.lifted import Lifted
-from .reports import Reports, Running, Success
+from .reports import Reports, Running, Success, none_running
 from .schedule import Chosen, Context, Indices, InForce, Noise, Schedule, SetTable, full_set, selector_of
 from .view import InfosInForce, View, append, put_beside
 
@@ -113,7 +116,7 @@ class Contextual(Lifted):
         SpecError: The layout does not allow the environment's observation.
     """
 
-    memory = ("_in_force", "_bound", "_episodes", "_total", "_running")
+    memory = ("_in_force", "_bound", "_episodes", "_total", "running")
     _planned = (*Lifted._planned, "_shown_in_infos", "_inmost", "_has_charge", "_is_shown")
 
     _shown_in_infos: Mapping[str, Any] | None = None  # made when they are asked for
@@ -156,8 +159,8 @@ class Contextual(Lifted):
                 raise ContextError(f"{name}: expected True or False, got {flag!r}")
         if not isinstance(cast("Any", n_envs), (int, np.integer, NoneType)):
             raise SpecError(f"n_envs: expected how many lanes, or None, got {n_envs!r}")
-        if not _is_count(max_episode_length):
-            raise SpecError(f"max_episode_length: expected an integer of at least 1, got {max_episode_length!r}")
+        if max_episode_length is not None:
+            max_episode_length = at_least(max_episode_length, 1, "max_episode_length")
         if obs_context_features is not None and state_context_features is not None:
             raise ContextError("obs_context_features, state_context_features: expected one of these, got both")
         if obs_context_as_dict is not None and dict_observation_space:
@@ -206,6 +209,7 @@ class Contextual(Lifted):
         self._episodes, self._total = 0, 0
         if success is not None and not callable(success):
             raise ContextError(f"success: expected a function (episode) -> success, got {shown(success)}")
+        self.running: Running = none_running(self._lanes)
         self._reports = Reports(self, self._lanes, success)
         super().__init__(env)
 
@@ -454,7 +458,7 @@ class Contextual(Lifted):
         if "options" in arguments:
             arguments["options"] = options or None
         self._take_charge()
-        with self._attempt(lanes):
+        with self._attempt(lanes, self._hold_episode()):
             if seed is not None:
                 self._follow_seed(seed, lanes)
             self._choose(lanes, wish, values)
@@ -511,14 +515,12 @@ class Contextual(Lifted):
         if before is not self:
             _LATEST[id(env)] = self
             if before is not None and before._env_inside.unwrapped is env and not _is_in(before, self):
-                before._set_outdated(True)
+                before._is_outdated = True
+                before._plan()
         if self._is_outdated:
-            self._set_outdated(False)
+            self._is_outdated = False
+            self._plan()
         self._has_charge = True
-
-    def _set_outdated(self, is_outdated: bool) -> None:
-        self._is_outdated = is_outdated
-        self._plan()
 
     def _seed_of_replaced(self) -> int:
         """Returns the seed of an environment that replaces another one, so that it follows from the first seed."""
@@ -577,22 +579,45 @@ class Contextual(Lifted):
 
     # Contexts in force.
 
-    def _attempt(self, lanes: Indices) -> _Attempt:
-        """Returns the context of what may change the contexts of lanes, and may be refused."""
-        held = (self._in_force, self._bound, self._episodes, self._total, self._running)
+    def _attempt(self, lanes: Indices, resume: Callable[[], None] | None = None) -> _Attempt:
+        """Returns the context of what may change the contexts of lanes, and may be refused; then it calls `resume`."""
+        held = (self._in_force, self._bound, self._episodes, self._total, self.running)
         replaces = self._binding.replaces
         mark, replaced = self._schedule.mark(replaces), self._replaceable() if replaces else ()
-        undo = partial(self._take_back, lanes, held, mark, replaced)
+        undo = partial(self._take_back, lanes, held, mark, replaced, resume)
         return _Attempt(self._follow_lanes, partial(self._settle, lanes, replaced), undo)
 
     def _replaceable(self) -> tuple[Any, ...]:
         """Returns the environments that a binding may replace."""
         return (self._env_inside,) if self._lanes is None else getattr(self._env_inside, "envs", ())
 
-    def _take_back(self, lanes: Indices, held: tuple[Any, ...], mark: Any, replaced: tuple[Any, ...]) -> None:
+    def _hold_episode(self) -> Callable[[], None] | None:
+        """Returns a function that continues the episode of now, where a model of one lane is inside; or None."""
+        layers = list(_layers(self.env))
+        model = layers[-1].env if layers else self._env_inside
+        is_model = isinstance(model, Model) and type(model).reset is Model.reset
+        if not is_model or model.step_record.halt is NOT_BEGUN:
+            return None
+        memories = [(one, name, getattr(one, name)) for one in layers for name in one._memorised()]
+        state, observation, streams, halt = model.state, model.observation, model.streams, model.step_record.halt
+
+        def resume() -> None:
+            model.use_streams(streams)
+            model.resume(state, observation, False)
+            for layer, name, value in memories:
+                setattr(layer, name, value)
+            model.step_record.halt = halt
+
+        return resume
+
+    def _take_back(
+        self, lanes: Indices, held: tuple[Any, ...], mark: Any, replaced: tuple[Any, ...], resume: Any
+    ) -> None:
         """Rolls back current and pending contexts after a refused reset or step."""
+        if resume is not None:
+            resume()
         tried = self._in_force
-        self._in_force, self._bound, self._episodes, self._total, self._running = held
+        self._in_force, self._bound, self._episodes, self._total, self.running = held
         self._schedule.go_back(mark)
         if tried is self._in_force:
             return
@@ -662,14 +687,6 @@ class Contextual(Lifted):
             self._view.hold(vectors if self._lanes is not None else vectors[0])
 
     # Reports to a selector that learns.
-
-    @property
-    def _running(self) -> Running:
-        return self._reports.running
-
-    @_running.setter
-    def _running(self, running: Running) -> None:
-        self._reports.running = running
 
     def exchange_contexts(self, coming: Any) -> Any:
         """See `envoi.curricula.Handed.exchange`, of the selector."""
@@ -776,8 +793,3 @@ def _refuse(action: Any) -> NoReturn:
         "step: another Contextual has reset this environment since, and its context is in force; reset this one, or "
         "make an environment for each"
     )
-
-
-def _is_count(limit: Any) -> bool:
-    is_integer = isinstance(limit, (int, np.integer)) and not isinstance(limit, bool)
-    return limit is None or (is_integer and bool(limit >= 1))

@@ -26,6 +26,11 @@ reported, because the selector has chosen their contexts, in a batch with one el
 Replaced, never changed, because snapshots hold it."""
 
 
+def none_running(n: int | None) -> Running:
+    """Returns that no episode runs."""
+    return (0.0, 0, False, 0) if n is None else (np.zeros(n), np.zeros(n, np.int64), np.zeros(n, bool), 0)
+
+
 class Reports:
     """The returns and lengths of episodes, which are reported to the selector when they end."""
 
@@ -33,19 +38,16 @@ class Reports:
         self._env, self._n, self._success = env, n, success
         self.first_lane = 0  # the index of lane 0 among all that are stepped at the same time
         self._info: Any = None  # of the last step
-        self.running: Running = (0.0, 0, False, 0)
-        if n is not None:
-            self.running = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, bool), 0
 
     def begin(self, lanes: Any, are_chosen: Any) -> None:
         """Begins episodes; `are_chosen` says for which of these lanes the selector has chosen the context."""
-        totals, begun, open_, steps = self.running
+        totals, begun, open_, steps = self._env.running
         if self._n is None:
-            self.running = (0.0, steps, are_chosen[0], steps)
+            self._env.running = (0.0, steps, are_chosen[0], steps)
             return
         totals, begun, open_ = totals.copy(), begun.copy(), open_.copy()
         totals[lanes], begun[lanes], open_[lanes] = 0, steps, are_chosen
-        self.running = (totals, begun, open_, steps)
+        self._env.running = (totals, begun, open_, steps)
 
     def watching(self, specs: Specs) -> Callable[..., None]:
         """Returns the function that watches steps, see `Change.watch`."""
@@ -53,17 +55,17 @@ class Reports:
 
     def step(self, reward: Any, terminated: Any, truncated: Any, info: Any) -> None:
         """Watches a step of one lane."""
-        totals, begun, open_, steps = self.running
+        totals, begun, open_, steps = self._env.running
         total = totals + (reward if isinstance(reward, (float, int, np.number)) else _sum(reward))
-        self.running, self._info = (total, begun, open_, steps + 1), info
+        self._env.running, self._info = (total, begun, open_, steps + 1), info
         if (terminated or truncated) and open_:
             self._report([0], [bool(terminated)])
 
     def step_agents(self, rewards: Mapping[Any, Any], terminated: Any, truncated: Any, infos: Any) -> None:
         """Watches a step of several agents, who share an episode."""
-        totals, begun, open_, steps = self.running
+        totals, begun, open_, steps = self._env.running
         total = totals + sum(map(_sum, rewards.values()))
-        self.running, self._info = (total, begun, open_, steps + 1), infos
+        self._env.running, self._info = (total, begun, open_, steps + 1), infos
         if open_ and not self._env.agents:
             ends, cuts = cast("tuple[dict[Any, bool], dict[Any, bool]]", (terminated or {}, truncated or {}))
             is_cut = any(flag and not ends.get(agent) for agent, flag in cuts.items())
@@ -71,13 +73,13 @@ class Reports:
 
     def step_lanes(self, reward: Any, terminated: Any, truncated: Any, infos: Any, restart: Any, hold: Any) -> None:
         """Watches a step of a batch; flags are None where no lane has ended."""
-        totals, begun, open_, steps = self.running
+        totals, begun, open_, steps = self._env.running
         if type(reward) is not np.ndarray or reward.ndim != 1:
             spec = self._env.env.reward_spec
             reward = np.array([_sum(lane(spec, reward, index)) for index in range(len(open_))])
         if restart is not None or hold is not None:
             begun = begun + either(restart, hold)  # a step that a lane begins or waits in does not count
-        self.running, self._info = (totals + reward, begun, open_, steps + 1), infos
+        self._env.running, self._info = (totals + reward, begun, open_, steps + 1), infos
         if terminated is not None:
             over = (terminated | truncated) & open_
             if np.count_nonzero(over):
@@ -85,12 +87,12 @@ class Reports:
 
     def end(self, lanes: Any, terminated: bool) -> None:
         """Reports episodes that a wrapper outside has ended: in a batch those of the lanes in a mask, None for all."""
-        over = np.flatnonzero(self.running[2] if lanes is None else self.running[2] & lanes)
+        over = np.flatnonzero(self._env.running[2] if lanes is None else self._env.running[2] & lanes)
         if len(over):
             self._report(over.tolist(), [terminated] * len(over))
 
     def _report(self, lanes: list[int], terminated: list[bool]) -> None:
-        totals, begun, open_, steps = self.running
+        totals, begun, open_, steps = self._env.running
         if self._n is None:
             returns, lengths, still, infos = [float(totals)], [steps - begun], False, Infos([self._info])
         else:
@@ -103,7 +105,7 @@ class Reports:
         episodes = Episodes(columns, contexts)
         if self._success is not None or infos.columns is None or not infos.columns.keys() <= {CONTEXT, CONTEXT_ID}:
             columns["success"] = [self.success_of(row, infos[i]) for i, row in zip(lanes, episodes, strict=True)]
-        self.running = totals, begun, still, steps
+        self._env.running = totals, begun, still, steps
         self._env.context_selector.tell(episodes)
 
     def success_of(self, row: Mapping[str, Any], info: Mapping[Any, Any]) -> float | None:
