@@ -45,6 +45,11 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     return [round(k * step, 12) for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
+def short(number: float) -> str:
+    """Returns a number as text of three digits, or more if they are before the point."""
+    return f"{number:.0f}" if abs(number) >= 100 else f"{number:.3g}"
+
+
 def _text(x: float, y: float, content: Any, anchor: str = "middle", kind: str = "") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{kind}>{escape(str(content))}</text>'
 
@@ -166,7 +171,7 @@ def heat_map(
         parts.append(f"{box}<title>{value:.4g}, {count} episodes</title></rect>")
         if width > 30 and depth > 13:
             parts.append(
-                _text(x + width / 2, y + depth / 2 + 4, f"{value:.3g}", kind=f' style="fill:{ink};font-size:10px"')
+                _text(x + width / 2, y + depth / 2 + 4, short(value), kind=f' style="fill:{ink};font-size:10px"')
             )
     for i, j in outlined:
         x, right, y, under = across(xs[i]), across(xs[i + 1]), up(ys[j + 1]), up(ys[j])
