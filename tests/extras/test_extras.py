@@ -158,6 +158,18 @@ def test_the_readme_installs_what_its_code_needs(built, tmp_path):
     run(python, "-m", "pip", "check", cwd=tmp_path)
 
 
+def test_libraries_that_take_gymnasium_environments_take_the_forms(built, tmp_path):
+    page = (ROOT / "docs" / "coming_from" / "gymnasium.md").read_text()
+    wanted = f"envoi[gymnasium,dm-control] @ {built[0].as_uri()}"
+    python = fresh(tmp_path / "venv", wanted, "minari[create,hdf5]>=0.5", "pillow", "torchrl>=0.14", "numba")
+    script = "import os\nos.environ['MINARI_DATASETS_PATH'] = os.path.abspath('data')\n"
+    (tmp_path / "page.py").write_text(script + "\n".join(re.findall(r"```py\n(.*?)```", page, re.DOTALL)))
+    shown = run(python, "page.py", cwd=tmp_path)
+    assert shown.startswith("10 TimeLimit(")
+    assert "torch.Size([100, 1])" in shown
+    assert "torch.Size([16, 100])" in shown
+
+
 def test_the_core_needs_only_numpy_also_from_the_sdist(built, tmp_path):
     _, source = built
     python = fresh(tmp_path / "venv", str(source), "setuptools")
