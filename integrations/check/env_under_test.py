@@ -1,23 +1,32 @@
-"""An environment under check: makes new instances of it, and plays them."""
+"""An environment under check: makes new instances of it, plays them, and observes what they do."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
-from envoi import Env, EnvoiError, MultiEnv
+import numpy as np
+
+from envoi import Array, Discrete, Env, EnvoiError, MultiBinary, MultiDiscrete, MultiEnv, SpecError, validate
 from envoi.adapters import load
 from envoi.adapters.registry import home
+from envoi.adapters.shared.arrival import incoming
+from envoi.protocol.multi_env import Agent
+from envoi.spec import SpecTree
+from envoi.spec.base import shown
+from envoi.tree import is_branch, leaves, rebuild
 
 from ..errors import describe
-from .drivers import Driver, driver_for
-from .observers import Rollout
-from .transitions import Collector, Transition
+from .drivers import CoreDriver, Driver, driver_for
+from .transitions import Collector, Transition, values_differ
 
 BATCH_ROLLOUT_STEPS = 200
 """Most steps between two resets of a batch in the observed rollout, as its lanes end and restart within."""
@@ -150,3 +159,350 @@ class EnvUnderTest:
 def new_driver(origin: Any) -> Driver:
     """Returns a driver of a new environment, made from a name or by a function."""
     return driver_for(load(origin) if isinstance(origin, str) else origin())
+
+
+# A rollout of whole episodes, and its observers, which keep the first violation of each requirement.
+
+ROLLOUT_SECONDS = 4.0
+"""Most seconds of a rollout."""
+
+Casting = Literal["same_kind", "unsafe"]
+
+
+@dataclass
+class Rollout:
+    """Whole episodes, of which the observers have seen every transition; most transitions are not kept."""
+
+    driver: Driver
+    violations: dict[str, str] = field(default_factory=dict[str, str])
+    """The first violation of each requirement, as a sentence, by the requirement's key."""
+    ends: list[Transition] = field(default_factory=list[Transition])
+    """The last transition of each episode that ended."""
+    ended_agents: int = 0
+    masks: int = 0
+    calls: int = 0
+    """The calls that succeeded."""
+    longest: int = 0
+    """Most steps of an episode, ended or not."""
+    seconds_per_call: float = 0.0
+    error: tuple[Exception, str] | None = None
+    """The environment's error that stopped the rollout, and its place."""
+
+    def play(self, seed: int, episodes: int, limit: int) -> Rollout:
+        """Plays whole episodes, and shows each transition to the observers."""
+        collector = Collector(self.driver, seed, limit)
+        observers: list[Observer] = [MutationObserver(self), ValueObserver(self)]
+        if self.driver.kind == "multi":
+            observers.append(AgentObserver(self))
+        began = time.perf_counter()
+        while time.perf_counter() - began <= ROLLOUT_SECONDS:
+            try:
+                transition = collector.advance()
+            except Exception as raised:
+                when = f"step {collector.step}" if collector.step else "the reset"
+                self.error = raised, f"{when} of episode {max(collector.episode, 1)}"
+                break
+            for observer in observers:
+                observer.observe(transition)
+            self.calls += 1
+            self.longest = max(self.longest, transition.step)
+            over = transition.reply.over
+            if over:
+                self.ends.append(transition)
+            if transition.episode >= episodes and (over or transition.step >= limit):
+                break
+        for observer in observers:
+            observer.finish()
+        self.seconds_per_call = (time.perf_counter() - began) / max(self.calls, 1)
+        return self
+
+
+class Observer(ABC):
+    """Sees every transition of a rollout, and keeps the first violation of each requirement."""
+
+    def __init__(self, rollout: Rollout) -> None:
+        self.rollout, self.driver = rollout, rollout.driver
+
+    @abstractmethod
+    def observe(self, transition: Transition) -> None:
+        """Examines a transition, as soon as it is made."""
+
+    def finish(self) -> None:  # noqa: B027 (most observers need nothing here)
+        """Ends the rollout."""
+
+    def report(self, key: str, reason: str, transition: Transition) -> None:
+        """Keeps a violation, unless the requirement has one already."""
+        self.rollout.violations.setdefault(key, f"{reason} ({transition.where})")
+
+
+def spec_violation(spec: SpecTree, value: Any, path: str) -> tuple[str, str] | None:
+    """Describes how an observation violates its spec; None where it is a value of the spec.
+
+    First the requirement that it breaks: "observation-in-spec", or "observation-dtype" where a cast would mend it.
+    """
+    reason = _violation(spec, value, path)
+    if reason is None:
+        return None
+    worse = _violation(spec, value, path, "unsafe")
+    return ("observation-dtype", reason) if worse is None else ("observation-in-spec", worse)
+
+
+def _violation(spec: SpecTree, value: Any, path: str, casting: Casting | None = None) -> str | None:
+    """Describes how a value violates its spec, after its numbers were cast to their dtypes where that is asked for."""
+    try:
+        validate(spec, _converted(spec, value, casting), path)
+    except SpecError as error:
+        return str(error)
+    return None
+
+
+def _converted(spec: SpecTree, value: Any, casting: Casting | None) -> Any:
+    """Converts a value to the container types of its spec, which only the core distinguishes, and perhaps its dtypes.
+
+    A value that cannot be converted is returned as it is.
+    """
+    if is_branch(spec):
+        if isinstance(spec, dict) and isinstance(value, Mapping) and spec.keys() == value.keys():
+            return {key: _converted(sub, value[key], casting) for key, sub in spec.items()}
+        if not isinstance(spec, dict) and isinstance(value, (list, tuple)) and len(spec) == len(value):
+            return rebuild(spec, [_converted(sub, part, casting) for sub, part in zip(spec, value, strict=True)])
+        return value
+    try:
+        if not isinstance(spec, (Array, MultiDiscrete, MultiBinary, Discrete)):
+            return incoming(spec, True)(value)
+        array = np.asarray(value)
+        if casting is None or array.dtype.kind not in "biufc" or not np.can_cast(array.dtype, spec.dtype, casting):
+            return value
+        with np.errstate(all="ignore"):
+            return array.astype(spec.dtype)
+    except Exception:
+        return value
+
+
+class ValueObserver(Observer):
+    """Compares each value with its declared spec."""
+
+    def observe(self, transition: Transition) -> None:
+        reply, driver = transition.reply, self.driver
+        for agent, value in reply.observations.items():
+            path = driver.label("observation", agent)
+            if agent not in driver.observation_specs:
+                self.report("observation-in-spec", f"{path}: no spec is declared for it", transition)
+                continue
+            violation = spec_violation(driver.observation_specs[agent], value, path)
+            if violation is not None:
+                self.report(*violation, transition)
+        self._observe_numbers(transition, "reward", "reward-given", reply.rewards, driver.reward_specs)
+        self._observe_numbers(transition, "discount", "discount-in-spec", reply.discounts, driver.discount_specs)
+        for name, flags in (("terminated", reply.terminated), ("truncated", reply.truncated)):
+            for agent, value in flags.items():
+                if not isinstance(value, (bool, np.bool_)):
+                    reason = f"{driver.label(name, agent)}: expected a bool, got {shown(value)}"
+                    self.report("flags-are-bools", reason, transition)
+        for agent, info in reply.infos.items():
+            if not isinstance(info, dict):
+                reason = f"{driver.label('info', agent)}: expected a dict, got {shown(info)}"
+                self.report("info-is-dict", reason, transition)
+
+    def _observe_numbers(
+        self, transition: Transition, name: str, given: str, values: Mapping[Agent, Any], specs: Mapping[Agent, Any]
+    ) -> None:
+        """Examines rewards or discounts; `given` is the key for those that are no numbers."""
+        for agent, value in values.items():
+            path = self.driver.label(name, agent)
+            reason = _not_a_number(value, path)
+            if reason is not None:
+                self.report(given, reason, transition)
+            elif agent in specs and agent not in transition.reply.restarted:
+                reason = _violation(specs[agent], value, path, "same_kind")  # Python numbers count as arrays here
+                if reason is not None:
+                    self.report(f"{name}-in-spec", reason, transition)
+
+
+def _not_a_number(value: Any, path: str) -> str | None:
+    """Describes a reward or discount that is None, nan or not a number; None where it is a number."""
+    for where, leaf in leaves(value, path):
+        if leaf is None:
+            return f"{where}: None"
+        try:
+            is_nan = np.isnan(np.asarray(leaf)).any()
+        except (TypeError, ValueError):
+            return f"{where}: expected a number, got {shown(leaf)}"
+        if is_nan:
+            return f"{where}: nan"
+    return None
+
+
+_RECENT_CALLS = 6
+"""Values of this many last calls are compared with their copies after each call."""
+_LONG_HELD = 24
+"""Values of this many resets and ends are compared with their copies at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldValue:
+    key: str
+    label: str
+    where: str
+    value: Any
+    copy: Any
+
+
+class MutationObserver(Observer):
+    """Holds recent values, and compares each with its copy after every later call."""
+
+    def __init__(self, rollout: Rollout) -> None:
+        super().__init__(rollout)
+        self._recent: deque[_HeldValue] = deque()
+        self._long_held: list[_HeldValue] = []
+        self._infos: dict[int, tuple[Any, str]] = {}
+
+    def observe(self, transition: Transition) -> None:
+        for held in list(self._recent):
+            if self._changed(held, transition.where):
+                self._recent.remove(held)
+        if self.driver.returns_infos and self.driver.fresh_infos:
+            self._observe_info_identity(transition)
+        self._hold(transition)
+
+    def finish(self) -> None:
+        for held in self._long_held:
+            self._changed(held, "a later call")
+
+    def _observe_info_identity(self, transition: Transition) -> None:
+        for agent, info in transition.reply.infos.items():
+            if isinstance(info, dict):
+                before = self._infos.get(id(info))
+                if before is not None:
+                    path = self.driver.label("info", agent)
+                    self.report("info-stays", f"{path}: the same dict as of {before[1]}", transition)
+                # Held, so that no other object gets its address.
+                self._infos[id(info)] = info, transition.where
+
+    def _hold(self, transition: Transition) -> None:
+        reply, copies, where, driver = transition.reply, transition.reply_copy, transition.where, self.driver
+        held: list[_HeldValue] = []
+        if driver.kind == "multi" and isinstance(reply.observations, dict):
+            mapping = reply.observations, copies.observations
+            held.append(_HeldValue("observation-stays", "observations", where, *mapping))
+        for name, values, copied in (
+            ("observation", reply.observations, copies.observations),
+            ("info", reply.infos if driver.returns_infos else {}, copies.infos),
+            ("action", transition.actions, transition.actions_copy),
+        ):
+            for agent, value in values.items():
+                if _is_mutable(value):
+                    held.append(_HeldValue(f"{name}-stays", driver.label(name, agent), where, value, copied[agent]))
+        held = [one for one in held if one.key != "action-stays" or not self._changed(one, where)]
+        self._recent.extend(held)
+        while len(self._recent) > _RECENT_CALLS * max(1, 2 * len(driver.possible_agents)):
+            self._recent.popleft()
+        if (transition.step == 0 or reply.over) and len(self._long_held) < _LONG_HELD:
+            self._long_held.extend(held)
+
+    def _changed(self, held: _HeldValue, when: str) -> bool:
+        """Returns True if a held value differs from its copy, and keeps that as a violation."""
+        difference = values_differ(held.copy, held.value, held.label)
+        if difference is None:
+            return False
+        source = "the action passed in" if held.key == "action-stays" else "the value returned by"
+        self.rollout.violations.setdefault(held.key, f"{difference}: {source} {held.where} was changed by {when}")
+        return True
+
+
+def _is_mutable(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return True
+    return isinstance(value, (dict, list)) or (isinstance(value, tuple) and any(map(_is_mutable, value)))
+
+
+ZERO_SUM = "zero_sum"
+"""Metadata key by which an environment declares that its rewards sum to 0."""
+
+
+def declares_zero_sum(driver: Driver) -> bool:
+    """Returns True if the environment's metadata declare that its rewards sum to 0."""
+    return isinstance(driver.metadata, Mapping) and bool(driver.metadata.get(ZERO_SUM, False))
+
+
+class AgentObserver(Observer):
+    """Follows the agents through each episode."""
+
+    def __init__(self, rollout: Rollout) -> None:
+        super().__init__(rollout)
+        self._start_episode()
+
+    def _start_episode(self) -> None:
+        self._ended: set[Agent] = set()
+        self._before: tuple[Agent, ...] = ()
+        self._reward_sum = self._reward_scale = 0.0
+
+    def observe(self, transition: Transition) -> None:
+        if transition.step == 0:
+            self._start_episode()
+        self._observe_order(transition)
+        self._observe_masks(transition)
+        self._observe_reward_sum(transition)
+        reply, before, ended_before = transition.reply, self._before, self._ended
+        playing, seen, acting = {*reply.agents}, {*reply.observations}, {*reply.acting}
+        ended = set(filter(reply.ended, before))
+        found = [
+            ("ended-are-silent", ended_before & playing, "agents: {} ended before in this episode, and are back"),
+            ("ended-are-silent", ended & playing, "agents: {} have ended, and are still in play"),
+            ("final-observation", ended - seen, "observations: {} have ended, and have no final observation"),
+            ("agents-complete", {*before} - playing - ended, "agents: {} left without being terminated or truncated"),
+            ("agents-complete", acting - seen, "observations: no value for {}, which act next"),
+            ("turn", set() if acting else playing, "no agent acts, while {} are in play"),
+            ("turn", acting - playing, "it is the turn of {}, which are not in play"),
+        ]
+        names = ("observations", "rewards", "terminated", "truncated", "infos")
+        for name in names if self.driver.returns_infos else names[:-1]:
+            late = ended_before & {*getattr(reply, name)}
+            found.append(("ended-are-silent", late, f"{name}: still values for {{}}, which ended in an earlier step"))
+            if name != "observations":
+                missing = {*before} - {*getattr(reply, name)}
+                found.append(("agents-complete", missing, f"{name}: no value for {{}}, in play before this step"))
+        for key, agents, sentence in found:
+            if agents:
+                listed = [agent for agent in self.driver.possible_agents if agent in agents] or [*agents]
+                self.report(key, sentence.format(listed), transition)
+        self.rollout.ended_agents += len(ended)
+        self._ended |= {agent for agent in (*reply.terminated, *reply.truncated) if reply.ended(agent)}
+        self._before = reply.agents
+
+    def _observe_order(self, transition: Transition) -> None:
+        reply, possible = transition.reply, self.driver.possible_agents
+        ordered: dict[str, Any] = {"agents": reply.agents}
+        if isinstance(self.driver, CoreDriver):  # whose API promises the order of its mappings
+            ordered |= {"observations": reply.observations, "rewards": reply.rewards, "terminated": reply.terminated}
+        for name, agents in ordered.items():
+            unknown = [agent for agent in agents if agent not in possible]
+            if unknown:
+                self.report("agents-in-order", f"{name}: {unknown} are not among possible_agents", transition)
+            elif list(agents) != [agent for agent in possible if agent in agents]:
+                reason = f"{name}: {list(agents)}, while possible_agents has the order {list(possible)}"
+                self.report("agents-in-order", reason, transition)
+
+    def _observe_masks(self, transition: Transition) -> None:
+        for agent in transition.reply.acting:
+            mask, spec = self.driver.action_mask(agent, transition.reply), self.driver.action_specs.get(agent)
+            if mask is None or not isinstance(spec, Discrete):
+                continue
+            self.rollout.masks += 1
+            array = np.asarray(mask)
+            path = self.driver.label("action mask", agent)
+            if array.shape != (spec.n,):
+                reason = f"{path}: expected the shape ({spec.n},), got {array.shape}"
+                self.report("mask-legal", reason, transition)
+            elif not array.any():
+                self.report("mask-legal", f"{path}: it allows no action, though the agent acts next", transition)
+
+    def _observe_reward_sum(self, transition: Transition) -> None:
+        if not declares_zero_sum(self.driver):
+            return
+        for reward in transition.reply.rewards.values():
+            if isinstance(reward, (bool, int, float, np.number)):
+                self._reward_sum += float(reward)
+                self._reward_scale += abs(float(reward))
+        if transition.reply.over and abs(self._reward_sum) > 1e-6 * max(1.0, self._reward_scale):
+            self.report("zero-sum", f"the rewards of all agents sum to {self._reward_sum:g}", transition)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from .drivers import Kind
 
 if TYPE_CHECKING:
-    from .env_under_test import EnvUnderTest
-    from .observers import Rollout
+    from .env_under_test import EnvUnderTest, Rollout
 
 Status = Literal["passed", "failed", "remark", "refused", "narrowed", "not installed", "skipped"]
 """The status of a check:

@@ -13,8 +13,7 @@ from envoi import Env, EpisodeError, Lanes, SnapshotUnsupported
 from envoi import batch as make_batch
 
 from ..drivers import SINGLE, BatchDriver, CoreDriver, Driver, NotAvailable, core_driver
-from ..env_under_test import EnvUnderTest
-from ..observers import spec_violation
+from ..env_under_test import EnvUnderTest, spec_violation
 from ..requirement import PASSED, Outcome, failed, failed_if, remark, requirement, skipped
 from ..transitions import Transition, copy_reply, copy_value, short, traces_differ, values_differ
 from .randomness import REPRODUCIBLE

@@ -15,8 +15,7 @@ from envoi import SpecError
 from envoi.authoring.unchanged_states import unchanged_states
 
 from ...errors import describe
-from ..env_under_test import EnvUnderTest, new_driver
-from ..observers import ZERO_SUM, Rollout, declares_zero_sum
+from ..env_under_test import ZERO_SUM, EnvUnderTest, Rollout, declares_zero_sum, new_driver
 from ..requirement import PASSED, Outcome, failed, observed, requirement, skipped
 
 
