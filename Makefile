@@ -9,6 +9,8 @@
 # make lint      run ruff, and pyright on the built wheel
 # make size      count the lines of each folder beside its budget
 # make learning  compare what PPO learns with RLlib's env runner and with the batched one, over ten seeds
+# make generalisation  train on some contexts and evaluate on others, ten seeds of each, in under two hours on two idle cores;
+#                what is complete is not repeated, and generalisation-publish shows the figures in the documentation
 # make docs      build the documentation in build/site, without warnings; make docs-serve shows it while you write
 # make test-extras  install the wheel with each extra alone, in virtual environments of their own, and import what it promises
 # make bench     measure everything beside its peers, in about ten minutes, and end in a table and build/bench/summary.json;
@@ -33,7 +35,7 @@ WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 .PHONY: dist demo test test-deep test-search test-tf test-envpool test-all test-extras test-matrix lint size docs docs-serve \
-	docs-tables bench bench-tf bench-envpool bench-memory bench-publish learning clean
+	docs-tables bench bench-tf bench-envpool bench-memory bench-publish learning generalisation generalisation-publish clean
 
 demo: $(VENV)/ready-demo
 	$(BIN)/envoi train gymnasium:CartPole-v1 --algo PPO --stop-return 450 --seed 0 --out $(RUN)
@@ -138,6 +140,12 @@ bench-publish: $(VENV)/ready
 learning: $(VENV)/ready
 	$(BIN)/python benchmarks/rllib_learning.py --mode truncate_episodes
 	$(BIN)/python benchmarks/rllib_learning.py --mode complete_episodes
+
+generalisation: $(VENV)/ready
+	$(BIN)/python benchmarks/generalisation/experiments.py
+
+generalisation-publish: $(VENV)/ready
+	$(BIN)/python benchmarks/generalisation/publish.py
 
 INSTALL := $(BIN)/pip install -q --no-compile -c constraints.txt
 # Bytecode for all that was installed, on all cores; pip would take one. Some packages hold templates that do not compile.
