@@ -35,7 +35,7 @@ HELD_ELSEWHERE = {
 }
 """Pages whose code has a test of its own."""
 
-TRAINS = {"checkpoints.md", "coming_from/rllib.md", "rllib.md", "training.md"}
+TRAINS = {"checkpoints.md", "coming_from/rllib.md", "generalisation_rllib.md", "rllib.md", "training.md"}
 """Pages whose code trains with Ray."""
 
 NOT_RUN = object()

@@ -84,12 +84,7 @@ class Maze(Model):
 
     @staticmethod
     def mutate(context: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-        """Returns a context with five changes: a wall that comes or goes, or the agent or the goal in another cell.
-
-        Args:
-            context: The level.
-            rng: Chooses the changes.
-        """
+        """Returns a context with five changes: a wall that comes or goes, or the agent or the goal in another cell."""
         changed = dict(context)
         for cell, kind in zip(rng.integers(CELLS, size=5).tolist(), rng.integers(4, size=5).tolist(), strict=True):
             if kind < 2:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -59,6 +60,16 @@ class ChosenContexts:
 
     def __deepcopy__(self, _: dict[int, Any]) -> ChosenContexts:
         return self  # RLlib copies configs often, and the curriculum stays the user's object
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from ray import cloudpickle
+
+        # As bytes, because arrays that Ray sends by themselves are read-only.
+        return _load_chosen, (cloudpickle.dumps(vars(self)),)  # pyright: ignore[reportPrivateImportUsage]
+
+
+def _load_chosen(pickled: bytes) -> ChosenContexts:
+    return ChosenContexts(**pickle.loads(pickled))  # noqa: S301 - as Ray does
 
 
 def choose(
@@ -240,30 +251,31 @@ class Chooser:
     def table(self) -> list[dict[str, Any]]:
         """Returns a row for each context of the episodes of the last iteration."""
         by_id: dict[Any, list[Mapping[str, Any]]] = {}
+        are_numbers = all(isinstance(row["context_id"], int) for row in self.episodes)
         for row in self.episodes:
             by_id.setdefault(row["context_id"], []).append(row)
         return [
             {
-                "context_id": key,
+                "context_id": key if are_numbers else str(key),
                 **{f"context.{name}": value for name, value in rows[0]["context"].items()},
                 "episodes": len(rows),
                 **{what: sum(row[what] for row in rows) / len(rows) for what in ("return", "length")},
                 "share": len(rows) / len(self.episodes),
             }
-            for key, rows in by_id.items()
+            for key, rows in ((key, by_id[key]) for key in dict.fromkeys((*self._keys, *by_id)) if key in by_id)
         ]
 
     def _metrics(self) -> dict[str, dict[str, float]]:
         """Returns metrics of all contexts, as loggers need equal keys in each iteration."""
-        rows: dict[Any, dict[str, Any]] = {row["context_id"]: row for row in self.table()}
+        rows: dict[Any, dict[str, Any]] = {str(row["context_id"]): row for row in self.table()}
         none = {"return": math.nan, "length": math.nan, "share": 0.0}
         return {
-            str(key): {
+            key: {
                 "episode_return_mean": row["return"],
                 "episode_len_mean": row["length"],
                 "share": row["share"],
             }
-            for key, row in ((key, rows.get(key, none)) for key in self._keys)
+            for key, row in ((key, rows.get(key, none)) for key in map(str, self._keys))
         }
 
     # Choices.

@@ -6,6 +6,7 @@
     checkpoint          link to the last checkpoint of the best trial
     learning_curve.png  mean return and spread against env steps
     league.json         the league of self-play
+    contexts.parquet    the episodes in each context, one row for each iteration and context
     tensorboard/        events, one folder for each trial
     ending.json         how the job ended: done, interrupted or failed; absent while it runs and after a kill
     train.log           the output of Ray, RLlib and their workers
@@ -141,6 +142,7 @@ class RunFolder:
         self.checkpoint = self.path / "checkpoint"
         self.curve = self.path / "learning_curve.png"
         self.evaluation = self.path / "evaluation.json"
+        self.contexts = self.path / "contexts.parquet"
         self.tensorboard = self.path / "tensorboard"
         self.log = self.path / "train.log"
         self.failure = self.path / "failure.json"
@@ -339,6 +341,30 @@ class RunFolder:
         whole = text[: text.rfind("\n") + 1]
         rows: Iterable[dict[str, str]] = csv.DictReader(whole.splitlines())
         return [row for row in rows if None not in row.values() and all(name in row for name in COLUMNS)]
+
+    def write_contexts(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Writes `contexts.parquet`, if there are rows; the number of the trial only if there are several."""
+        if not rows:
+            return
+        import pyarrow
+        import pyarrow.parquet
+
+        several = len({row["trial"] for row in rows}) > 1
+        shown = [{name: value for name, value in row.items() if several or name != "trial"} for row in rows]
+        stream = io.BytesIO()
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(shown), stream)
+        with writing(self.contexts):
+            write_atomically(self.contexts, stream.getvalue())
+
+    def read_contexts(self, states: Mapping[int, TrialState]) -> list[dict[str, Any]]:
+        """Reads the rows of `contexts.parquet` up to each trial's checkpoint."""
+        if not self.contexts.exists():
+            return []
+        import pyarrow.parquet
+
+        with reading(self.contexts):
+            rows = [{"trial": 0, **row} for row in pyarrow.parquet.read_table(self.contexts).to_pylist()]
+        return [row for row in rows if row["iteration"] <= states[row["trial"]].iteration]
 
     def _columns(self) -> list[str]:
         if not self.progress.exists():

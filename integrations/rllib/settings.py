@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import envoi
+from envoi.curricula import Curriculum, LearningProgress, PrioritizedLevelReplay
 from envoi.errors import UnknownName, near_misses, nearest
 
 from .algorithms import check_exact, find
@@ -33,6 +34,8 @@ TRACKERS = {"wandb": "wandb", "mlflow": "mlflow", "csv": "ray", "json": "ray", "
 """The loggers of Ray Tune that a job can report to, with the package that each needs."""
 SCHEDULERS = ("asha", "pbt")
 """The schedulers of Ray Tune that can stop or change the trials of a job."""
+CURRICULA: Mapping[str, type[Curriculum]] = {"plr": PrioritizedLevelReplay, "learning-progress": LearningProgress}
+"""The curricula that a job can have."""
 SPACES = (
     "choice", "grid_search", "lograndint", "loguniform", "qlograndint", "qloguniform", "qrandint", "qrandn",
     "quniform", "randint", "randn", "uniform",
@@ -103,6 +106,10 @@ class Settings(EnvOptions):
         num_learners: Processes that update the policy; 0 updates it in the trial's own process.
         track: Loggers of Ray Tune, of `wandb`, `mlflow`, `csv`, `json` and `tensorboard`; the last is always on.
         module: A module of your own, as "python:module:Class", a class derived from RLlib's `RLModule`.
+        contexts: The contexts of training: the path of a file, or a text such as "length=0.3..0.7"; see `configure`.
+        eval_contexts: Likewise those of evaluations, which then are after every 10 iterations unless `evaluate_every`
+            is given.
+        curriculum: What chooses `contexts`: "plr" by prioritized level replay, "learning-progress", or None in turn.
         trials: The trials; empty for those that `set`, `samples` and `seed` make.
 
     Raises:
@@ -129,6 +136,9 @@ class Settings(EnvOptions):
     num_learners: int = 0
     track: tuple[str, ...] = ()
     module: str | None = None
+    contexts: str | None = None
+    eval_contexts: str | None = None
+    curriculum: str | None = None
     trials: tuple[Trial, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -149,6 +159,7 @@ class Settings(EnvOptions):
             )
         for tracker in self.track:
             _check_known("tracker", tracker, TRACKERS)
+        self._check_contexts()
         self._replace(set=read_overrides(self.set))
         if not self.trials:
             chosen = sample_trials(self.set, self.samples, self.seed)
@@ -159,6 +170,25 @@ class Settings(EnvOptions):
     def _replace(self, **values: Any) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    def _check_contexts(self) -> None:
+        for name in ("contexts", "eval_contexts"):
+            given = getattr(self, name)
+            if given is not None and (file := Path(given).expanduser()).is_file():
+                self._replace(**{name: str(file.resolve())})  # a resumed job may run elsewhere
+        if self.curriculum is not None:
+            _check_known("curriculum", self.curriculum, CURRICULA)
+            if self.contexts is None:
+                raise envoi.EnvoiError(f"--curriculum {self.curriculum} chooses contexts; give them by --contexts")
+        if self.eval_contexts is not None and self.evaluate_every is None:
+            self._replace(evaluate_every=10)
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The contexts and the curriculum as arguments of `configure`."""
+        kind = None if self.curriculum is None else CURRICULA[self.curriculum]
+        curriculum = None if kind is None else kind(seed=self.seed)
+        return {"contexts": self.contexts, "curriculum": curriculum, "eval_contexts": self.eval_contexts}
 
     def _check_numbers(self) -> None:
         for name, least in (_WHOLES | _REALS).items():

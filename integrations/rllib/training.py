@@ -239,10 +239,14 @@ def _check(settings: Settings) -> Grouping | None:
             raise envoi.MissingBackend(
                 f"--track {name} needs the package {TRACKERS[name]}; pip install {TRACKERS[name]}"
             )
+    from .curriculum import choose
     from .registration import preflight
 
+    env, chosen = settings.env_of(settings.trials[0].overrides), settings.chosen
+    if any(one is not None for one in chosen.values()):
+        choose(env, {}, **chosen)
     observations, actions = preflight(
-        settings.env_of(settings.trials[0].overrides),
+        env,
         check_specs=settings.check_specs is not False,
         seed=settings.seed,
         num_envs=settings.num_envs_per_runner,

@@ -46,6 +46,7 @@ try:
 
     from .callbacks import RETURNS
     from .configuration import configure, load_algorithm
+    from .curriculum import TABLE, chosen_in, tabulate
     from .exact_resume import HASH_SEED
     from .faults import failure as records
     from .faults.results import has_learned
@@ -145,7 +146,10 @@ def _shared_config(job: Job, todo: list[Trial]) -> AlgorithmConfig:
         exact=settings.exact,
         runner=settings.runner,
         module=None if settings.module is None else load_module(settings.module),
+        **settings.chosen,
     )
+    if chosen_in(config) is not None:
+        config.callbacks(on_train_result=tabulate)
     gpus = settings.gpus / max(1, settings.num_learners)
     config.learners(num_learners=settings.num_learners, num_gpus_per_learner=gpus)
     if settings.evaluate_every is not None:
@@ -251,12 +255,13 @@ def _as_text(value: Any) -> str:
 def _set_evaluation(config: AlgorithmConfig, interval: int) -> None:
     # One env: of several at once, RLlib would take the episodes that end first, which are the short ones.
     one_env: dict[str, Any] = {"num_envs_per_env_runner": 1}
-    env = env_of_config(config)
+    env, chosen = env_of_config(config), chosen_in(config.get_evaluation_config_object())
     if env is not None and env.is_batch(config.env_config):
         one_env |= {"env": register_first_lane(env).name, "gym_env_vectorize_mode": "sync"}
     config.evaluation(
         evaluation_interval=interval,
         evaluation_duration_unit="episodes",
+        evaluation_duration=10 if chosen is None else max(10, len(chosen.full)),  # each context at least once
         evaluation_config=config.overrides(explore=False, **one_env),
     )
 
@@ -415,6 +420,7 @@ class Recorder(tune.Callback, tune.Stopper):
         self._live = copy.deepcopy(job.states)
         self._seconds = {index: state.seconds for index, state in job.states.items()}
         self._leagues = LeagueFile(job.folder.path)
+        self._contexts = job.folder.read_contexts(job.states)
         self._running: set[int] = set()
         self._speed: dict[int, float] = {}
         self._checkpointed: dict[int, float] = {}
@@ -438,6 +444,8 @@ class Recorder(tune.Callback, tune.Stopper):
         index = self._index_of(result["config"])
         state = self._live[index]
         self._running.add(index)
+        rows = result.get("env_runners", {}).pop(TABLE, ())
+        self._contexts += [{"trial": index, "iteration": result["training_iteration"], **row} for row in rows]
         if self._settings.scheduler == "pbt":
             self._note_changes(index, result["config"])
         self._advance(index, result)
@@ -501,6 +509,7 @@ class Recorder(tune.Callback, tune.Stopper):
         before = replace(self.saved[index], before=None) if self.saved[index].checkpoint else None
         live = copy.deepcopy(self._live[index])
         self.saved[index] = replace(live, checkpoint=path, rows=self._written[index], before=before)
+        self._folder.write_contexts(self._contexts)
         self._folder.write_state(self.saved)
 
     def on_trial_complete(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]

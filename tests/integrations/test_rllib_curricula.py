@@ -5,6 +5,7 @@ from functools import partial
 
 import curricula
 import numpy as np
+import pyarrow.parquet
 import pytest
 import ray
 from curricula import TWENTY, Logged
@@ -16,7 +17,7 @@ from ray.rllib.algorithms.ppo import PPO, PPOConfig
 import envoi
 from envoi import ContextError, EnvoiError
 from envoi.curricula import Annealed, LearningProgress, PrioritizedLevelReplay
-from envoi.integrations.rllib import configure, curriculum_of
+from envoi.integrations.rllib import RunFolder, Settings, configure, curriculum_of, resume, train
 
 pytestmark = [
     pytest.mark.usefixtures("ray_session"),
@@ -238,6 +239,45 @@ def test_an_evaluation_of_the_training_contexts_is_refused(build):
     config.evaluation(evaluation_config=None)
     with pytest.raises(ContextError, match="evaluation_config"):
         build(config)
+
+
+# Jobs.
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"curriculum": "plr"}, "--contexts"),
+        ({"contexts": "length=0.3,0.5", "curriculum": "prl"}, "did you mean 'plr'"),
+    ],
+)
+def test_settings_of_contexts_are_checked(settings, message):
+    with pytest.raises(EnvoiError, match=message):
+        Settings("envoi:cartpole", **settings)
+
+
+def test_a_job_of_unknown_contexts_writes_nothing(tmp_path):
+    with pytest.raises(ContextError, match="lenght"):
+        train(Settings("envoi:cartpole", contexts="lenght=0.3,0.5"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_job_has_a_table_of_its_contexts(tmp_path):
+    settings = {"contexts": "length=0.3..0.7:3", "eval_contexts": "length=0.9", "evaluate_every": 1}
+    train(Settings("envoi:cartpole", curriculum="plr", stop_steps=2500, **settings), tmp_path / "run")
+    resume(tmp_path / "run", stop_steps=6000)
+    folder = RunFolder(tmp_path / "run")
+    rows = pyarrow.parquet.read_table(folder.contexts).to_pylist()
+    assert list(rows[0])[:2] == ["iteration", "context_id"]
+    assert list(rows[0])[-4:] == ["episodes", "return", "length", "share"]
+    assert {row["context_id"]: row["context.length"] for row in rows} == {0: 0.3, 1: 0.5, 2: 0.7}
+    progress = folder.read_progress()
+    assert {row["iteration"] for row in rows} == {int(row["iteration"]) for row in progress}
+    assert len(progress) >= 3
+    assert all(float(row["evaluation_return_mean"]) > 0 for row in progress)
+    for iteration in range(1, len(progress) + 1):
+        assert sum(row["share"] for row in rows if row["iteration"] == iteration) == pytest.approx(1)
+    assert sum(row["episodes"] for row in rows) == int(progress[-1]["episodes"])
 
 
 # Checkpoints, and env runners that end.

@@ -24,7 +24,7 @@ from ...rllib import Job, Outcome, Report, RunFolder, Settings
 from ...rllib.algorithms import ALGORITHMS, find
 from ...rllib.multi_agent.grouping import WAYS
 from ...rllib.run_folder import FolderTaken
-from ...rllib.settings import DEFAULT_STOP_STEPS, SCHEDULERS, TRACKERS, parse_assignments, read_config_file
+from ...rllib.settings import CURRICULA, DEFAULT_STOP_STEPS, SCHEDULERS, TRACKERS, parse_assignments, read_config_file
 from ..app import command
 from ..console import PLAIN_SECONDS, spinning, terminal_console
 from ..option_types import ENV_EXAMPLES, env_argument, flag, one_of, real, text, whole
@@ -34,6 +34,7 @@ SPEC_CHECKS: Mapping[str, Any] = {"full": True, "sample": "sample", "off": False
 _NOTE = "[yellow]note:[/yellow]"
 _STOP: dict[str, Any] = {"rich_help_panel": "When to stop", "show_default": False}
 _LEARN: dict[str, Any] = {"rich_help_panel": "How to learn"}
+_CONTEXTS: dict[str, Any] = {"rich_help_panel": "Contexts"}
 _SWEEP: dict[str, Any] = {"rich_help_panel": "Sweeps"}
 _PLACE: dict[str, Any] = {"rich_help_panel": "Where to run"}
 _ENV: dict[str, Any] = {"rich_help_panel": "How to treat the env"}
@@ -86,6 +87,25 @@ def _train(
             words=WAYS,
             show_default="by the agents' spaces",
             **_LEARN,
+        ),
+    ] = None,
+    contexts: Annotated[
+        str | None,
+        text(
+            "Contexts to train in: a file, or ranges, grids and values such as 'length=0.3..0.7;gravity=9,10'.",
+            metavar="FILE|SPEC",
+            show_default="the env's",
+            **_CONTEXTS,
+        ),
+    ] = None,
+    eval_contexts: Annotated[
+        str | None,
+        text("Contexts of evaluations alone.", metavar="FILE|SPEC", show_default="those of training", **_CONTEXTS),
+    ] = None,
+    curriculum: Annotated[
+        str | None,
+        text(
+            f"What chooses --contexts: {' or '.join(CURRICULA)}.", words=CURRICULA, show_default="in turn", **_CONTEXTS
         ),
     ] = None,
     samples: Annotated[int, whole("Trials for each combination of the grids, with seeds of their own.", **_SWEEP)] = 1,
@@ -149,7 +169,12 @@ def _train(
         bool, flag("--exact", "Make checkpoints from which --resume continues bit for bit.", **_REPORT)
     ] = False,
     evaluate_every: Annotated[
-        int | None, whole("Evaluate without exploration after every N iterations.", show_default="never", **_REPORT)
+        int | None,
+        whole(
+            "Evaluate without exploration after every N iterations.",
+            show_default="10 with --eval-contexts, else never",
+            **_REPORT,
+        ),
     ] = None,
     track: Annotated[
         list[str] | None,
