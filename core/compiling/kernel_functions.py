@@ -31,25 +31,19 @@ def check_shape(shape: Any, expected: Any) -> None:
         raise ValueError("a function of the model returns an array of another shape than the first state has")
 
 
-def _array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any]) -> Any:
-    """Returns an array that does not own its memory, whose elements lie in C order."""
-    element = context.get_data_type(kind.dtype)
-    strides = [_WORD(context.get_abi_sizeof(element))]
-    for length in shape[:0:-1]:
-        strides.insert(0, builder.mul(strides[0], length))
-    result = context.make_array(kind)(context, builder)
-    pointer = builder.bitcast(data, element.as_pointer())
-    populate_array(result, pointer, shape, strides, strides[-1], meminfo=None)
-    return result._getvalue()
-
-
 @intrinsic
 def array_at(typing: Any, address: Any, shape: Any, kind: Any) -> Any:
-    """Returns the array at an address, whose elements lie in C order."""
+    """Returns the array at an address, which does not own its memory, and whose elements lie in C order."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-        return _array(context, builder, signature.return_type, data, cgutils.unpack_tuple(builder, arguments[1]))
+        element, lengths = context.get_data_type(kind.dtype), cgutils.unpack_tuple(builder, arguments[1])
+        strides = [_WORD(context.get_abi_sizeof(element))]
+        for length in lengths[:0:-1]:
+            strides.insert(0, builder.mul(strides[0], length))
+        result = context.make_array(signature.return_type)(context, builder)
+        pointer = builder.inttoptr(arguments[0], element.as_pointer())
+        populate_array(result, pointer, lengths, strides, strides[-1], meminfo=None)
+        return result._getvalue()
 
     return types.Array(kind.dtype, len(shape), "C")(types.int64, shape, kind), build
 

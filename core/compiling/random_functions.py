@@ -45,14 +45,24 @@ _bind(next_uint32, 2, types.uint32)
 _bind(next_uint64, 3, types.uint64)
 
 
-@njit(**INSIDE)
-def _filled(size: Any, kind: Any, draw: Any, *arguments: Any) -> Any:
-    """Returns an array of random numbers."""
-    result = np.empty(size, kind)
-    flat = result.reshape(-1)
-    for k in range(len(flat)):
-        flat[k] = draw(*arguments)
-    return result
+def _drawn(size: Any, kind: Any, draw: Any, *arguments: Any) -> Any:
+    """Returns a random number, or an array of them if there is a size."""
+    raise NotImplementedError
+
+
+@overload(_drawn, strict=False)
+def _(size: Any, kind: Any, draw: Any, *arguments: Any) -> Any:
+    if isinstance(size, (types.NoneType, types.Omitted)):
+        return lambda size, kind, draw, *arguments: draw(*arguments)  # pyright: ignore
+
+    def filled(size: Any, kind: Any, draw: Any, *arguments: Any) -> Any:
+        result = np.empty(size, kind)
+        flat = result.reshape(-1)
+        for k in range(len(flat)):
+            flat[k] = draw(*arguments)
+        return result
+
+    return filled
 
 
 @njit(**INSIDE)
@@ -83,7 +93,7 @@ def _normal(rng: Any, loc: Any, scale: Any) -> Any:
 @njit(cache=True, **INSIDE)
 def random(rng: Any, size: Any = None) -> Any:
     """Returns `rng.random(size)`."""
-    return next_double(rng) if size is None else _filled(size, np.float64, _double, rng)
+    return _drawn(size, np.float64, _double, rng)
 
 
 @njit(cache=True, **INSIDE)
@@ -91,21 +101,21 @@ def uniform(rng: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
     """Returns `rng.uniform(low, high, size)` for numbers low and high."""
     low = _of_uniform(low)
     span = _of_uniform(high) - low
-    return _between(rng, low, span) if size is None else _filled(size, np.float64, _between, rng, low, span)
+    return _drawn(size, np.float64, _between, rng, low, span)
 
 
 @njit(cache=True, **INSIDE)
 def integers(rng: Any, low: Any, high: Any = None, size: Any = None) -> Any:
     """Returns `rng.integers(low, high, size)`."""
-    first = np.int64(0) if high is None else np.int64(low)
-    span = np.int64(low if high is None else high) - first - 1
-    return _below(rng, first, span) if size is None else _filled(size, np.int64, _below, rng, first, span)
+    first, last = (np.int64(0), np.int64(low)) if high is None else (np.int64(low), np.int64(high))
+    span = last - first - 1
+    return _drawn(size, np.int64, _below, rng, first, span)
 
 
 @njit(cache=True, **INSIDE)
 def standard_normal(rng: Any, size: Any = None) -> Any:
     """Returns `rng.standard_normal(size)`."""
-    return random_standard_normal(rng) if size is None else _filled(size, np.float64, random_standard_normal, rng)
+    return _drawn(size, np.float64, random_standard_normal, rng)
 
 
 @njit(cache=True, **INSIDE)
@@ -114,7 +124,7 @@ def normal(rng: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
     loc, scale = _of_normal(loc), _of_normal(scale)
     if scale < 0:
         raise ValueError("scale < 0")
-    return _normal(rng, loc, scale) if size is None else _filled(size, np.float64, _normal, rng, loc, scale)
+    return _drawn(size, np.float64, _normal, rng, loc, scale)
 
 
 FUNCTIONS: dict[str, Any] = {

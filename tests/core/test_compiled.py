@@ -97,7 +97,7 @@ def test_a_million_steps_have_the_same_bits(make):
 
 
 @every_model
-def test_masks_of_any_layout_are_read_as_numpy_reads_them(make):
+def test_resets_and_masks_are_those_of_interpreted_lanes(make):
     one, other = pair(make, N)
     over = play(one, other, 0, 3)
     held = np.zeros((N, 3), bool)
@@ -107,6 +107,9 @@ def test_masks_of_any_layout_are_read_as_numpy_reads_them(make):
     for mask in (held[:, 2], held[::-1, 2], np.broadcast_to(True, N), np.broadcast_to(False, N), readonly):
         reset_both(one, other, over)
         over = step_both(one, other, mask, in_kernel=True)
+    for _ in range(2):  # all lanes
+        reset_both(one, other)
+        step_both(one, other, in_kernel=True)
     assert bits(one) == bits(other)
 
 
@@ -416,17 +419,6 @@ def test_models_of_other_dtypes_have_other_kernels(dtype):
     batch = envoi.batch(Same(int(dtype == "float64")), 3, compiled=True)
     batch.reset(seed=0)
     assert batch.step(np.array([0, 1, 0])).observation.dtype == dtype
-
-
-@every_model
-def test_a_reset_of_all_lanes_is_compiled_too(make):
-    one, other = pair(make)
-    for _ in range(3):
-        play(one, other, 7, 2)
-        for _ in range(2):
-            reset_both(one, other)
-            step_both(one, other, in_kernel=True)
-    assert bits(one) == bits(other)
 
 
 @pytest.mark.parametrize("make", [Pole, *BUNDLED.values()])

@@ -115,6 +115,29 @@ def test_helpers_decorators_and_defaults_are_those_of_python():
     step_both(one, other)
 
 
+def doubled(grid, scale=None):
+    return grid * 2.0 if scale is None else grid * scale
+
+
+class Arrays(Plain):
+    """Functions of numpy and tuples, and arrays of random numbers."""
+
+    def transition(self, state, action, rng):
+        counts = np.array([state.count, 2, 3])
+        pair = (state.x, *(0.5, 1.0))
+        grid = np.minimum(doubled(state.grid) + rng.normal(0.0, 0.1, 2), 3.0 + state.grid)
+        grid[:1] = rng.uniform(-1.0, 1.0, 1) + rng.random(1) + rng.standard_normal((1,))
+        whole = int(np.sum(counts) + (counts > 2).sum() + rng.integers(3, size=2)[0] + (1 << 4 >> 1))
+        x = float(np.clip(pair[0] * 3.0, -pair[2], pair[1]))
+        if np.isnan(x) or math.isinf(x) or np.isnan(grid).any() or state.count in (7, 9):
+            x = -x
+        return State(x + whole**2, state.count + 1, grid)
+
+
+def test_arrays_and_functions_of_numpy_are_those_of_python():
+    pair(Arrays, 20)
+
+
 class Growing(Plain):
     def transition(self, state, action, rng):
         return state._replace(count=2 * state.count + 1 if state.count > 200 or action else state.count)
@@ -252,9 +275,36 @@ def misspelt(self, state, action, rng):
     return state._replace(x=state.x * maths.pi)  # noqa: F821
 
 
+def narrows(self, state, action, rng):
+    return state._replace(grid=state.grid.astype(np.float32))
+
+
+def misses(self, state, action, rng):
+    return state._replace(x=rng.uniform(0.0, 1.0, high=2.0))
+
+
+def spreads(self, state, action, rng):
+    return state._replace(x=rng.normal(state.grid, 1.0)[0])
+
+
+class Unpaid(Plain):
+    def reward(self, state, action, next_state):
+        pass
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (
+            moving(narrows),
+            r"transition \(.*line \d+\): it returns a state with array\(float32.* first state has array\(float64",
+        ),
+        (
+            moving(misses),
+            r"transition \(.*line \d+\): it calls uniform with other arguments than it has: multiple values",
+        ),
+        (moving(spreads), r"spreads \(test_.*line \d+\): it calls rng.normal of array"),
+        (Unpaid, r"Unpaid.reward \(.*line \d+\): it returns None; return a value on every path"),
         (moving(bools), r"bools \(test_compiled_semantics.py, line \d+\): it computes \+ of two bools"),
         (
             moving(halves),
