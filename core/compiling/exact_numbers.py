@@ -30,6 +30,7 @@ from .compilation import MARK
 INT, FLOAT, BOOL = types.int64, types.float64, types.boolean
 WIDE = (INT, FLOAT, BOOL)
 _BIT, _WORD, _DOUBLE = ir.IntType(1), ir.IntType(64), ir.DoubleType()
+_LEAST = _WORD(-(2**63))
 _OVERFLOW = "an integer of the model does not fit in 64 bits; pass compiled=False"
 
 
@@ -108,15 +109,6 @@ class Code:
         """Returns True for infinity and nan."""
         return self.builder.fcmp_unordered("une", self.builder.fsub(value, value), _DOUBLE(0.0))
 
-    def domain(self, found: Any, given: Any, overflows: bool) -> None:
-        """Raises the errors of Python's functions of one float."""
-        with self.builder.if_then(self.infinite(found), likely=False):
-            nan = self.builder.fcmp_unordered("uno", found, found)
-            real = self.builder.fcmp_ordered("ord", given, given)
-            self.fail(self.builder.and_(nan, real), ValueError, "math domain error")
-            error, what = (OverflowError, "range") if overflows else (ValueError, "domain")
-            self.fail(self.builder.not_(self.infinite(given)), error, f"math {what} error")
-
     def power(self, base: Any, exponent: Any, of_operator: bool) -> Any:
         """Calls C's `pow` by a name that LLVM does not know: it would turn a square into a product, of other bits."""
         builder = self.builder
@@ -156,6 +148,8 @@ def _form(
 
     def typed(typing: Any, *given: Any) -> Any:
         kinds: list[Any] = [types.unliteral(kind) for kind in given]
+        if any(isinstance(kind, types.Optional) for kind in kinds):
+            raise refuse(f"{_does(title)} what may be None")
         if others is not None and not (allowed and all(map(is_scalar, kinds))):
             function = others(title, *kinds)
             found = typing.resolve_function_type(function, tuple(kinds), {})
@@ -183,6 +177,10 @@ def _form(
     return intrinsic(function)
 
 
+def _does(title: str) -> str:
+    return f"it {'calls' if title[0].isalpha() else 'computes'} {title} of"
+
+
 def _widened(kind: Any) -> Any:
     if isinstance(kind, types.Float):
         return FLOAT
@@ -191,9 +189,7 @@ def _widened(kind: Any) -> Any:
 
 def _common(title: str, kinds: Sequence[Any], allowed: Sequence[Any]) -> Any:
     """Returns the common type of some numbers, or refuses them."""
-    does = f"it {'calls' if title[0].isalpha() else 'computes'} {title} of"
-    if any(isinstance(kind, types.Optional) for kind in kinds):
-        raise refuse(f"{does} what may be None")
+    does = _does(title)
     if not all(kind in WIDE for kind in kinds):
         raise refuse(f"{does} {shown(*kinds)}; convert numbers by float() or int()")
     common = next(kind for kind in (FLOAT, INT, BOOL) if kind in kinds)
@@ -212,8 +208,6 @@ def _of_arrays(function: Any) -> Callable[..., Any]:
 
     def found(title: str, *kinds: Any) -> Any:
         if not any(isinstance(kind, types.Array) for kind in kinds):
-            if any(isinstance(kind, types.Optional) for kind in kinds):
-                raise refuse(f"it computes {title} of what may be None")
             return function  # of tuples
         if title not in "+-*/" or not all(isinstance(kind, types.Array) or is_scalar(kind) for kind in kinds):
             raise refuse(
@@ -240,16 +234,16 @@ def _sum(name: str) -> Callable[..., Any]:
     return write
 
 
-def _quotient(function: Any) -> Callable[..., Any]:
-    def write(code: Code, kind: Any, *values: Any) -> Any:
-        if kind == INT:
-            least, minus = (
-                code.compare(INT, "==", one, _WORD(to)) for one, to in zip(values, (-(2**63), -1), strict=True)
-            )
-            code.fail(code.builder.and_(least, minus), OverflowError, _OVERFLOW)
-        return code.native(function, (kind, kind), values)
+def _native_of(function: Any) -> Callable[..., Any]:
+    """Returns the code of numba's own form of a function of numbers of one type."""
+    return lambda code, kind, *values: code.native(function, (kind,) * len(values), values)
 
-    return write
+
+def _floor_quotient(code: Code, kind: Any, *values: Any) -> Any:
+    if kind == INT:
+        least, minus = (code.compare(INT, "==", *pair) for pair in zip(values, (_LEAST, _WORD(-1)), strict=True))
+        code.fail(code.builder.and_(least, minus), OverflowError, _OVERFLOW)
+    return code.native(operator.floordiv, (kind, kind), values)
 
 
 def _comparison(title: str, function: Any) -> Any:
@@ -354,9 +348,9 @@ _OPERATORS = {
     "add": _arithmetic("+", operator.add, _sum("sadd")),
     "sub": _arithmetic("-", operator.sub, _sum("ssub")),
     "mul": _multiply,
-    "truediv": _arithmetic("/", operator.truediv, _quotient(operator.truediv), work=FLOAT, exact=INT),
-    "floordiv": _arithmetic("//", operator.floordiv, _quotient(operator.floordiv)),
-    "mod": _arithmetic("%", operator.mod, lambda code, kind, *values: code.native(operator.mod, (kind, kind), values)),
+    "truediv": _arithmetic("/", operator.truediv, _native_of(operator.truediv), work=FLOAT, exact=INT),
+    "floordiv": _arithmetic("//", operator.floordiv, _floor_quotient),
+    "mod": _arithmetic("%", operator.mod, _native_of(operator.mod)),
     "pow": _arithmetic("**", operator.pow, _power),
     "matmul": _form("@", 2, (), _never, others=_products),
     "and_": _form("&", 2, _BITS, lambda code, kind, *values: code.builder.and_(*values)),
@@ -378,17 +372,16 @@ _OPERATORS = {
 # Functions.
 
 
-def _native_of(function: Any) -> Callable[..., Any]:
-    """Returns the code of numba's own form of a function of floats."""
-    return lambda code, kind, *values: code.native(function, (kind,) * len(values), values)
-
-
 def _of_math(name: str) -> Any:
     """Returns a function of `math` of one number, which is C's, with Python's errors."""
+    error, what = (OverflowError, "range") if name in ("exp", "expm1", "sinh", "cosh") else (ValueError, "domain")
 
     def write(code: Code, kind: Any, value: Any) -> Any:
-        found = code.native(getattr(math, name), (FLOAT,), [value])
-        code.domain(found, value, overflows=name in ("exp", "expm1", "sinh", "cosh"))
+        builder, found = code.builder, code.native(getattr(math, name), (FLOAT,), [value])
+        with builder.if_then(code.infinite(found), likely=False):
+            nan, real = builder.fcmp_unordered("uno", found, found), builder.fcmp_ordered("ord", value, value)
+            code.fail(builder.and_(nan, real), ValueError, "math domain error")
+            code.fail(builder.not_(code.infinite(value)), error, f"math {what} error")
         return found
 
     return _form(f"math.{name}", 1, WIDE, write, work=FLOAT)
@@ -447,15 +440,12 @@ def float_form(title: str) -> Any:
     return _form(title, 1, WIDE, lambda code, kind, value: value, work=FLOAT, narrow=True)
 
 
-def _test(name: str) -> Any:
+def _test(name: str, sign: str) -> Any:
     """Returns `math.isnan` and the like."""
 
     def write(code: Code, kind: Any, value: Any) -> Any:
-        if name == "isnan":
-            return code.builder.fcmp_unordered("uno", value, value)
-        if name == "isfinite":
-            return code.builder.not_(code.infinite(value))
-        return code.compare(FLOAT, "==", _absolute(code, FLOAT, value), _DOUBLE(math.inf))
+        size = _absolute(code, FLOAT, value)
+        return code.compare(FLOAT, sign, size, size if name == "isnan" else _DOUBLE(math.inf))
 
     return _form(name, 1, WIDE, write, work=FLOAT, result=BOOL, others=lambda title, kind: getattr(np, name))
 
@@ -495,7 +485,8 @@ FORMS: dict[Any, Any] = {
        for name in ("atan2", "copysign")},
     math.pow: _form("math.pow", 2, WIDE, lambda code, kind, *values: code.power(*values, False), work=FLOAT),
     math.fabs: _form("math.fabs", 1, WIDE, _absolute, work=FLOAT),
-    **{getattr(module, name): _test(name) for name in ("isnan", "isinf", "isfinite") for module in (math, np)},
+    **{getattr(module, name): _test(name, sign)
+       for name, sign in (("isnan", "!="), ("isinf", "=="), ("isfinite", "<")) for module in (math, np)},
     **{getattr(np, name): _of_numpy(name) for name in ("sqrt", "fabs", "floor", "ceil", "trunc", "rint", "square")},
     **{getattr(np, name): _of_two_arrays(name)
        for name in ("minimum", "maximum", "logical_and", "logical_or", "logical_xor")},

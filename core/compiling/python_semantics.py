@@ -45,11 +45,6 @@ UNKNOWN: Any = object()
 """The value of a variable that is not known before a function runs."""
 
 
-def refusal(function: Any, loc: Any, reason: str) -> TypingError:
-    """Returns the error of a statement that cannot be compiled."""
-    return TypingError(f"{MARK}{function.title} ({Path(loc.filename).name}, line {loc.line}): {reason}", loc=loc)
-
-
 class _Visitor:
     """A pass over the statements of one function."""
 
@@ -58,7 +53,9 @@ class _Visitor:
         self.program: Any = self.function.program
 
     def refusal(self, loc: Any, reason: str) -> TypingError:
-        return refusal(self.function, loc, reason)
+        """Returns the error of a statement that cannot be compiled."""
+        place = f"{self.function.title} ({Path(loc.filename).name}, line {loc.line})"
+        return TypingError(f"{MARK}{place}: {reason}", loc=loc)
 
     def statements(self) -> Iterator[Any]:
         for block in self.ir.blocks.values():
@@ -488,7 +485,7 @@ CONVERTED = ("reward", "terminal", "truncated", "discount")
 """Methods whose results are converted at once, so that an int may be a float."""
 
 _NAMES = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
-_ARITHMETIC = [FORMS[getattr(operator, prefix + name)] for prefix in ("", "i") for name in _NAMES]
+_ARITHMETIC = [FORMS[getattr(operator, name)] for name in _NAMES]
 _COMPARED = [FORMS[getattr(operator, name)] for name in ("lt", "le", "gt", "ge", "eq", "ne")]
 _OF_MATH = [form for function, form in FORMS.items() if getattr(function, "__module__", "") == "math"]
 _SAFE = [*_COMPARED, *_OF_MATH, MINIMUM, MAXIMUM, bool, *(FORMS[one] for one in (abs, int, float, round))]

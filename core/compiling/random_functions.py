@@ -66,11 +66,6 @@ def _(size: Any, kind: Any, draw: Any, *arguments: Any) -> Any:
 
 
 @njit(**INSIDE)
-def _double(rng: Any) -> Any:
-    return next_double(rng)
-
-
-@njit(**INSIDE)
 def _between(rng: Any, low: Any, span: Any) -> Any:
     return low + span * next_double(rng)
 
@@ -93,7 +88,7 @@ def _normal(rng: Any, loc: Any, scale: Any) -> Any:
 @njit(cache=True, **INSIDE)
 def random(rng: Any, size: Any = None) -> Any:
     """Returns `rng.random(size)`."""
-    return _drawn(size, np.float64, _double, rng)
+    return _drawn(size, np.float64, _between, rng, 0.0, 1.0)
 
 
 @njit(cache=True, **INSIDE)
