@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import tree
-from .spec import Array, Spec, SpecTree
+from .spec import Array, Discrete, Spec, SpecTree
 from .spec.arrays import ARRAYS
 from .structural_equality import structure
 from .tree import AnyArray, AnyDict
@@ -39,7 +39,12 @@ def stacker(spec: SpecTree) -> Callable[[Sequence[Any]], Any]:
 
 
 def splitter(spec: SpecTree, n: int) -> Callable[[Any], Sequence[Any]]:
-    """Returns a function that splits a batched value, once, into the values that `lane` returns for each lane."""
+    """Returns a function that splits a batched value, once, into the values of each lane.
+
+    Those of a `Discrete` are Python's integers: a division by one that is 0 raises, as it does in a kernel.
+    """
+    if isinstance(spec, Discrete):
+        return lambda values: values.tolist() if isinstance(values, AnyArray) else values
     if isinstance(spec, Spec):
         return lambda values: values
     parts = [(key, splitter(sub, n)) for _, key, sub in tree.children(spec)]

@@ -14,7 +14,7 @@ from .. import tree
 from ..authoring.model import Model, written_functions
 from ..compiling.choice import Choice, Compiled, check_equal
 from ..errors import ContextError, EpisodeError, NotCompilable, SnapshotUnsupported, SpecError
-from ..lane_values import lane, put, stacker, take
+from ..lane_values import lane, put, splitter, stacker, take
 from ..protocol.batch_env import (
     Mask,
     as_lanes_step,
@@ -613,7 +613,7 @@ class ModelLanes(Lanes):
         # The types of numbers in states, which follow from the functions and not from the records.
         model, rng = self._models[0], np.random.default_rng(0)
         begun = model.initial(rng, model.context)
-        moved = model.transition(begun, lane(model.action_spec, runner.idle, 0), rng)
+        moved = model.transition(begun, splitter(model.action_spec, self.batch_size)(runner.idle)[0], rng)
         self._kinds = [type(leaf) for _, leaf in tree.leaves(moved)]
         self._runner = runner
 

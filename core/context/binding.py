@@ -78,7 +78,12 @@ class Binding(ABC):
         return env
 
     def apply_to(self, env: Any, context: Context) -> Any:
-        """Applies a context to one environment without lanes; returns it, or the one that replaces it."""
+        """Applies a context to one environment without lanes; returns it, or the one that replaces it.
+
+        Args:
+            env: The environment.
+            context: The values of its features.
+        """
         raise NotImplementedError
 
 

@@ -84,7 +84,12 @@ class Maze(Model):
 
     @staticmethod
     def mutate(context: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-        """Returns a context with five changes: a wall that comes or goes, or the agent or the goal in another cell."""
+        """Returns a context with five changes: a wall that comes or goes, or the agent or the goal in another cell.
+
+        Args:
+            context: The level.
+            rng: Chooses the changes.
+        """
         changed = dict(context)
         for cell, kind in zip(rng.integers(CELLS, size=5).tolist(), rng.integers(4, size=5).tolist(), strict=True):
             if kind < 2:

@@ -42,7 +42,7 @@ class Pulled(envoi.Model):
         return Place(context["start"] + rng.normal(0.0, 0.3), 0, context["pull"] * context["fixed"], context["start"])
 
     def transition(self, state, action, rng):
-        x = state.x + state.pull + rng.uniform(-0.5, 0.5) * (int(action) - 1) / (3 - int(action))
+        x = state.x + state.pull + rng.uniform(-0.5, 0.5) * (action - 1) / (3 - action)
         return Place(x, state.steps + 1, state.pull, state.start)
 
     def observe(self, state, rng):
