@@ -137,7 +137,8 @@ def evaluate(
     try:
         found = _contexts_of(contexts, core, seed)
         asked = _Asked(policy, env, None if found is None else dict(_pairs(found)), batched, explore, lanes, max_steps)
-        trained = contextual_of(core).contexts if is_own and contextual_of(core) is not None else {}
+        own = contextual_of(core) if is_own else None
+        trained = {} if own is None else own.contexts
         core = _prepare(core, asked, acting)
         if found is not None:
             _warn_of_overlap(contextual_of(core), trained, found)
