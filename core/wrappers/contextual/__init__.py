@@ -117,7 +117,15 @@ class Contextual(Lifted):
     """
 
     memory = ("_in_force", "_bound", "_episodes", "_total", "running")
-    _planned = (*Lifted._planned, "_shown_in_infos", "_inmost", "_has_charge", "_is_shown")
+    _planned = (
+        *Lifted._planned,
+        "_shown_in_infos",
+        "_inmost",
+        "_has_charge",
+        "_is_shown",
+        "_inside_model",
+        "_inside_layers",
+    )
 
     _shown_in_infos: Mapping[str, Any] | None = None  # made when they are asked for
     _has_charge: bool = False  # True if this one has reset the environment, and no other since
@@ -258,6 +266,10 @@ class Contextual(Lifted):
         while getattr(inside.__class__, "put_context", None) is Around[Any].put_context:
             inside = inside.env
         self._inmost = inside  # what contexts are put into
+        layers = list(_layers(self.env))
+        model = layers[-1].env if layers else self._env_inside
+        self._inside_model = model if isinstance(model, Model) and type(model).reset is Model.reset else None
+        self._inside_layers = [(layer, layer._memorised()) for layer in layers]
         self._has_charge = False
 
     def _inner_spec(self, specs: Specs) -> SpecTree:
@@ -593,13 +605,11 @@ class Contextual(Lifted):
 
     def _hold_episode(self) -> Callable[[], None] | None:
         """Returns a function that continues the episode of now, where a model of one lane is inside; or None."""
-        layers = list(_layers(self.env))
-        model = layers[-1].env if layers else self._env_inside
-        is_model = isinstance(model, Model) and type(model).reset is Model.reset
-        if not is_model or model.step_record.halt is NOT_BEGUN:
+        model = self._inside_model
+        if model is None or (halt := model.step_record.halt) is NOT_BEGUN:
             return None
-        memories = [(one, name, getattr(one, name)) for one in layers for name in one._memorised()]
-        state, observation, streams, halt = model.state, model.observation, model.streams, model.step_record.halt
+        memories = [(one, name, getattr(one, name)) for one, names in self._inside_layers for name in names]
+        state, observation, streams = model.state, model.observation, model.streams
 
         def resume() -> None:
             model.use_streams(streams)
