@@ -132,8 +132,8 @@ else:
         " Representation Represented RunStats Terminated TimeLimit Validated ValidatedMulti",
         "wrapping.change": "Change Specs",
         "wrapping.lifted": "Lifted",
-        "wrapping.one_agent": "as_multi as_single",
         "wrapping.multi_wrapper": "MultiWrapper",
+        "wrapping.one_agent": "as_multi as_single",
     }
     _MODULE_OF = {name: module for module, names in _LATER.items() for name in names.split()}
 

@@ -11,7 +11,7 @@ from pettingzoo import AECEnv, ParallelEnv
 
 from envoi import Discrete, Env, EpisodeError, LossyConversion, MultiEnv, validate
 from envoi.protocol.env import ENDED, NOT_RESET
-from envoi.protocol.fast_steps import fast_multi_step
+from envoi.protocol.fast_steps import fast_step
 from envoi.protocol.multi_env import COMMON, MASK
 from envoi.spec import SpecTree
 
@@ -80,7 +80,7 @@ class Form(MultiForm):
         self._encode_state = None if multi.state_spec is None else encoder(multi.state_spec)
         # If true, no agent ever waits, so that `turn` need not be read.
         self._at_once = bool(acts_at_once(multi)) and not getattr(multi, "turns_in_infos", False)
-        self._step = fast_multi_step(self._env)
+        self._step = fast_step(self._env)
 
     @property
     def possible_agents(self) -> list[Any]:

@@ -18,14 +18,12 @@ from envoi import EpisodeError, LossyConversion, MultiReset, MultiStep, Snapshot
 from envoi.protocol.multi_env import MASK, SYNTHETIC, MultiStepValues, full_multi_step
 from envoi.protocol.roster import Roster
 from envoi.spec import Array, Discrete, MultiBinary, MultiDiscrete
-from envoi.steps.record import RUNNING
+from envoi.steps.program import VALUES, Program, Stage, library_name
 
 from ..gymnasium.source import SpacesByAgent
 from ..gymnasium.specs import from_space
 from ..shared.arrival import HOLDERS, Copy, incoming, is_held, owned
 from .form import ACTIVE, ACTIVES, AEC, NAME, Form, acts_at_once
-
-_OF_AGENTS = ("_prepared_for", "_each", "_false", "_silent", "_slots", "_awaited")
 
 
 class FromZoo(SpacesByAgent):
@@ -40,7 +38,7 @@ class FromZoo(SpacesByAgent):
     turns_in_infos = False
     _framework = NAME
 
-    _planned = ("_take_state", "_native", "_dtypes", *_OF_AGENTS)
+    _planned = ("_take_state", "_dtypes", "_prepared_for", "_each", "_false", "_silent", "_slots")
     _memory = ("_news", "_next_seed", "_listed")
 
     def __init__(self, source: Any, copy: Copy, at_once: bool) -> None:
@@ -92,16 +90,20 @@ class FromZoo(SpacesByAgent):
 
     def _prepare_turn(self) -> None:
         """Prepares what each step needs while the same agents act."""
-        roster = self._roster
-        self._slots = dict.fromkeys(roster.acting)  # in which the actions get their order
-        self._awaited = len(roster.acting) if roster.phase is RUNNING else -1  # how many actions are right
+        self._slots = dict.fromkeys(self._roster.acting)  # in which the actions get their order
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
-        return full_multi_step(self.step_values(actions))
+        return full_multi_step(self.source_step(actions))
+
+    def step_program(self) -> Program:
+        """Returns the step of the source as a program."""
+        title = f"{library_name(type(self), 'an importer')}: a step of the source"
+        call = f"{', '.join(VALUES)} = env.source_step(action)"
+        return Program((Stage(title, call, VALUES, {"env": self}, guarded=True),), self.step_record)
 
     @abstractmethod
-    def step_values(self, actions: Mapping[Any, Any]) -> MultiStepValues:
-        """Acts once; see `envoi.protocol.fast_steps.fast_multi_step`."""
+    def source_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
+        """Acts once; both flags and the discounts are None if no agent ends or joins."""
 
     @property
     def _seen(self) -> dict[Any, Any]:
@@ -145,24 +147,15 @@ class FromZoo(SpacesByAgent):
             self._abandon()
             raise
 
-    def _sorted(self, actions: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Returns the actions in the order of the acting agents; raises EpisodeError if others act."""
-        self._roster.check_actions(actions)
-        return {agent: actions[agent] for agent in self._roster.acting}
-
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
         result = super()._begin(seed, options)
-        self._news, self._awaited = None, -1
+        self._news = None
+        self._prepare_turn()
         return result
 
     def _source_seed(self, seed: int | None) -> int | None:
         following, self._next_seed = self._next_seed, None
         return following if seed is None else seed
-
-    def _first_roster(self, playing: Collection[Any], turn: tuple[Any, ...] | None) -> Roster:
-        """Returns the roster at the beginning of an episode; one without agents is over at once."""
-        first = self._roster.begin(playing, turn)
-        return first if playing else first.abandoned()
 
     def _in_play(self, listed: Collection[Any]) -> tuple[Any, ...]:
         """Returns the source's agents in the core's order; raises SpecError if one is not possible."""
@@ -282,15 +275,14 @@ class FromPettingZoo(FromZoo):
         agents = self._in_play(listed)
         arrived = self._taken(observations, agents, held)
         self._saw = {**arrived}
-        self._enter(self._first_roster(agents, self._turn_in(agents, infos)), listed)
+        self._enter(self._roster.begin(agents, self._turn_in(agents, infos)), listed)
         own_infos = self._own_infos(infos, agents)
         return MultiReset(arrived if self._roster.turn is None else self._for_turn(arrived, own_infos, ()), own_infos)
 
-    def step_values(self, actions: Mapping[Any, Any]) -> MultiStepValues:
+    def source_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
         # A new mapping in the core's order, because the source may keep it, or change it in place.
+        self._roster.check_actions(actions)
         sent = {**self._slots, **actions}
-        if len(sent) != self._awaited or len(actions) != self._awaited:
-            sent = self._sorted(actions)
         if encoders := self._encoders:
             sent = {agent: encoders[agent](one) if agent in encoders else one for agent, one in sent.items()}
         before = None if self._rewarder is None else self.state
@@ -305,8 +297,8 @@ class FromPettingZoo(FromZoo):
         """See `envoi.protocol.fast_steps.rows_step`."""
         agents = self.possible_agents
         sent = dict(zip(agents, actions))  # noqa: B905 (they are counted, and it takes its time)
-        if self._rewarder is not None or self._awaited != len(agents) or self._row_dtype is None:
-            return self.step_values(sent)
+        if self._rewarder is not None or len(self._slots) != len(agents) or self._row_dtype is None:
+            return self.source_step(sent)
         for agent, encode in self._encoders.items():
             sent[agent] = encode(sent[agent])
         observations, rewards, terminations, truncations, infos = step = self.source.step(sent)
@@ -401,7 +393,7 @@ class FromPettingZooAEC(FromZoo):
 
     _framework = AEC
     _memory = ("_current",)
-    _planned = ("_selected",)
+    _planned = ("_native", "_selected")
 
     def __init__(self, source: AECEnv[Any, Any, Any], copy: Copy = "auto", simultaneous: bool = False) -> None:
         super().__init__(source, copy, simultaneous)
@@ -430,17 +422,16 @@ class FromPettingZooAEC(FromZoo):
         self._begin(seed, options)
         self._native = native = self._holder()
         now = self._in_play(native.agents)
-        self._enter(self._first_roster(now, self._turn_in(now, {})), native.agents)
+        self._enter(self._roster.begin(now, self._turn_in(now, {})), native.agents)
         arrived = {agent: self._observed(agent) for agent in self._roster.acting}
         self._saw, self._current = dict(arrived), tuple(arrived)
         return MultiReset(arrived, self._own_infos(native.infos, now))
 
-    def step_values(self, actions: Mapping[Any, Any]) -> MultiStepValues:
+    def source_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
         if self.at_once:
             return self._cycle_step(actions)
         native, source, agent = self._native, self.source, self._selected
-        if len(actions) != self._awaited or agent not in actions:
-            self._sorted(actions)
+        self._roster.check_actions(actions)
         before = None if self._rewarder is None else self.state
         source.step(actions[agent] if agent not in self._encoders else self._encoders[agent](actions[agent]))
         rewards = native.rewards
@@ -463,10 +454,9 @@ class FromPettingZooAEC(FromZoo):
         return {agent: one}, own_rewards, None, None, None, own_infos
 
     def _cycle_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
-        """Returns the result of `step_values` if all agents act at once."""
+        """Returns the result of `source_step` if all agents act at once."""
         native, look = self._native, self.source.observe
-        if len({**self._slots, **actions}) != self._awaited or len(actions) != self._awaited:
-            self._sorted(actions)
+        self._roster.check_actions(actions)
         before = None if self._rewarder is None else self.state
         rewards, values = self._cycle(actions), None
         if before is None and not self._has_changed(native, rewards):

@@ -31,7 +31,7 @@ from gymnasium import spaces
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from envoi import MultiEnv, MultiReset, MultiStep
-from envoi.protocol.fast_steps import fast_multi_step
+from envoi.protocol.fast_steps import fast_step
 from envoi.protocol.multi_env import full_multi_step
 from envoi.protocol.process import Info
 
@@ -65,7 +65,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         # -1 means unknown; for None, gymnasium would replace the generator when its seed is read.
         self._np_random_seed = -1
         self._begun = False
-        self._last: Any = None  # a `MultiReset`, or the result of `step_values`
+        self._last: Any = None  # a `MultiReset`, or the values of a step
         self._recorded: set[Any] = set()  # the agents whose episodes RLlib records, until it gets their ends
         self._held: dict[Any, Ended] = {}  # the ends that RLlib gets in the next step
         self._quiet_flags: dict[Any, bool] = {}  # the flags of a quiet step; empty until RLlib knows all in play
@@ -108,7 +108,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
             able = [agent for agent in agents if can_mask(core.action_spec[agent])]
             self._masks = {agent: Masks(core.action_spec[agent], f"action[{agent!r}]") for agent in able or agents}
         self._is_plain = not self._encode and not self._masks
-        self._step = fast_multi_step(self._env)
+        self._step = fast_step(self._env)
         self._encode_state = None if core.state_spec is None else encoder(core.state_spec)
 
     @property

@@ -42,6 +42,7 @@ class AnyModel(Process):
     context_space: ContextSpace | None = None
 
     _context: Mapping[str, Any] = {}
+    _written_step: Any = None  # the step by the program of its stages; None before the first one
 
     def draw(self, state: Any) -> Any:
         """Returns a picture of `state`: uint8 of shape (height, width, 3). A model that defines it can be rendered."""
@@ -79,6 +80,13 @@ class AnyModel(Process):
         """The features that were set, without defaults; empty if none were."""
         return self._context
 
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        if not isinstance(state, dict):  # of slots, too
+            return state
+        # Without the step, which is this very model's.
+        return {k: v for k, v in cast("dict[str, Any]", state).items() if not k.startswith("_written_")} or None
+
 
 class Model(AnyModel, Env):
     """An environment defined by pure functions. Subclass it, set the specs, and write the functions.
@@ -99,7 +107,6 @@ class Model(AnyModel, Env):
 
     _state: Any = UNSET
     _observation: Any = None
-    _written_step: Any = None  # the step by the program below; None before the first one
     _written_without: tuple[Any, ...] | None = None  # the optional functions that written steps rely on
 
     @abstractmethod
@@ -265,13 +272,6 @@ class Model(AnyModel, Env):
     def restore(self, snapshot: Snapshot) -> None:
         self._state, self._observation, self.step_record.halt, self._context, streams = self._content(snapshot)
         self._streams = streams.copy()
-
-    def __getstate__(self) -> Any:
-        state: Any = super().__getstate__()
-        if not isinstance(state, dict):  # of slots, too
-            return state
-        # Without the step, which is this very model's.
-        return {k: v for k, v in cast("dict[str, Any]", state).items() if not k.startswith("_written_")} or None
 
 
 def written_functions(model: Model) -> frozenset[str]:

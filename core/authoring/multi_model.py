@@ -10,20 +10,13 @@ from typing import Any, cast
 import numpy as np
 
 from ..errors import EpisodeError, SpecError
-from ..protocol.multi_env import (
-    COMMON,
-    MASK,
-    SYNTHETIC,
-    MultiEnv,
-    MultiReset,
-    MultiStep,
-    MultiStepValues,
-    full_multi_step,
-)
+from ..protocol.multi_env import COMMON, MASK, SYNTHETIC, MultiEnv, MultiReset, MultiStep, as_multi_step
 from ..protocol.process import Info, Snapshot
 from ..protocol.reset_options import of_the_episode
 from ..protocol.roster import HasRoster, Roster
 from ..seeding import Streams
+from ..steps.flat import flat_step
+from ..steps.program import VALUES, Program, Stage
 from ..steps.record import NOT_BEGUN
 from ..tree import AnyMapping
 from .model import AnyModel
@@ -184,41 +177,56 @@ class MultiModel(HasRoster, AnyModel, MultiEnv):
         return MultiReset(dict(seen), infos)
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
-        return full_multi_step(self.step_values(actions))
+        if self._written_step is None:
+            self._written_step = flat_step(MultiModel.step_program, as_multi_step, self)
+        return self._written_step(self, actions)
 
-    def step_values(self, actions: Mapping[Any, Any]) -> MultiStepValues:
-        earlier = self._roster
-        earlier.check_actions(actions)
-        before, streams, playing = self._state, self.streams, earlier.playing
-        given = dict(actions)
-        state = self.transition(before, given, streams.dynamics)
-        roster, ended, cut = self._roster_at(state, earlier)
-        gone, acting = ended | cut, roster.acting
-        affected = playing if roster.playing is playing else roster.order({*playing, *roster.playing})
-        infos = self._infos(state, affected, acting)
-        if gone:
-            for agent in playing:
-                if agent in gone and agent not in self._seen:
-                    self.observation(agent)  # it may be repeated, so before any new random number
-        seen = {
-            agent: self._look(state, agent, agent in gone, infos[agent], streams.observation)
-            for agent in affected
-            if agent in acting or agent in gone
-        }
-        rewards = self._rewards((self._rewarder or self.reward)(before, given, state), affected)
-        terminated = truncated = discounts = None
+    def step_program(self) -> Program:
+        """Returns the stages of a step: calls of the functions that the author wrote."""
+        lines = """\
+earlier.check_actions(action)
+streams = model._streams or model.streams
+given = {**action}
+state = model.transition(before, given, streams.dynamics)
+roster, ended, cut = model._roster_at(state, earlier)
+affected = roster.affected(earlier)
+info = model._infos(state, affected, roster.acting)
+observation = model._looks(state, affected, roster.acting, ended | cut, info)
+reward = model._rewards((model._rewarder or model.reward)(before, given, state), affected)
+terminated, truncated, discount = model._ends(state, affected, earlier, ended, cut)
+_last = {_agent: _one for _agent, _one in model._seen.items() if _agent in roster.ended}
+model._state, model._roster, model._seen = state, roster, {**_last, **observation}"""
+        title, held = "MultiModel: the functions that its author wrote", "model._state, model._roster, model._seen"
+        local = ("streams", "given", "state", "roster", "ended", "cut", "affected")
+        save, undo = f"_held0 = {held}", f"{held} = _held0"
+        stage = Stage(title, lines, (*VALUES, *local), {"model": self}, guarded=True, save=save, undo=undo)
+        kept = {"before": "model._state", "earlier": "model._roster"}
+        return Program((stage,), self.step_record, kept, frozenset(local))
+
+    def _looks(
+        self, state: Any, affected: tuple[Any, ...], acting: Any, gone: frozenset[Any], infos: dict[Any, Info]
+    ) -> dict[Any, Any]:
+        """Returns the observations of the agents that act next, and the final ones of those `gone`."""
+        for agent in gone.intersection(self._roster.playing):
+            self.observation(agent)  # it may be repeated, so before any new random number
+        seen = {a: self.observe(state, a, self.streams.observation) for a in affected if a in gone or a in acting}
+        for agent in gone.intersection(seen):
+            if seen[agent] is None:
+                infos[agent][SYNTHETIC] = True
+                seen[agent] = self.observation(agent)
+        return seen
+
+    def _ends(
+        self, state: Any, affected: tuple[Any, ...], earlier: Roster, ended: frozenset[Any], cut: frozenset[Any]
+    ) -> tuple[Any, Any, Any]:
+        """Returns flags and discounts by agent; None for those of a quiet step."""
         special = self.discount(state)
-        if gone or special or len(affected) > len(playing):
-            terminated, truncated = ({agent: agent in left for agent in affected} for left in (ended, cut))
-            discounts = {agent: 0.0 if agent in ended else 1.0 for agent in affected}
-            discounts |= {agent: factor for agent, factor in (special or {}).items() if agent in discounts}
-        # Only now, so that an error in a function of the author leaves the episode where it was.
-        self._state, self._roster = state, roster
-        if not roster.ended:
-            self._seen = dict(seen)
-        else:
-            self._seen = {**{agent: last for agent, last in self._seen.items() if agent in roster.ended}, **seen}
-        return seen, rewards, terminated, truncated, discounts, infos
+        if not (ended or cut or special or len(affected) > len(earlier.playing)):
+            return None, None, None
+        terminated, truncated = ({agent: agent in left for agent in affected} for left in (ended, cut))
+        discounts = {agent: 0.0 if agent in ended else 1.0 for agent in affected}
+        discounts |= {agent: factor for agent, factor in (special or {}).items() if agent in discounts}
+        return terminated, truncated, discounts
 
     def _roster_at(self, state: Any, before: Roster) -> tuple[Roster, frozenset[Any], frozenset[Any]]:
         """Returns the roster at `state`, and the agents terminated and truncated by the step there from `before`."""
@@ -252,13 +260,6 @@ class MultiModel(HasRoster, AnyModel, MultiEnv):
         if agents and not acting:
             raise SpecError(f"turn: expected some of {list(agents)}, who are in play, got {list(turn)}")
         return acting
-
-    def _look(self, state: Any, agent: Any, is_last: bool, info: Info, rng: np.random.Generator) -> Any:
-        seen = self.observe(state, agent, rng)
-        if seen is None and is_last:
-            info[SYNTHETIC] = True
-            return self.observation(agent)
-        return seen
 
     def _rewards(self, rewards: Any, affected: tuple[Any, ...]) -> dict[Any, Any]:
         if not isinstance(rewards, AnyMapping):

@@ -13,7 +13,7 @@ from ..errors import ContextError, EpisodeError, SpecError
 from ..lane_values import lane, stack
 from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step, step_masks
 from ..protocol.env import ENDED_LANES, NOT_RESET, Reset, Step
-from ..protocol.fast_steps import fast_multi_step, rows_step
+from ..protocol.fast_steps import fast_step, rows_step
 from ..protocol.infos import Infos
 from ..protocol.multi_env import COMMON, MultiEnv, MultiStep, full_multi_step
 from ..protocol.process import Info
@@ -62,7 +62,7 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
         self._over: Mask = np.ones(len(agents), bool)  # lanes that have ended, and were not restarted since
         self._begun = False
         self._together = False  # True while all agents are in play: no lane waits or has ended
-        self._step = fast_multi_step(env)
+        self._step = fast_step(env)
         self._is_flat = isinstance(self.action_spec, Spec)
         # Read only by the fast step below, where the rewards are the environment's own.
         own = env.declared_reward_spec[first]

@@ -1,20 +1,19 @@
 """Which step of an environment others call: the rule that respects a step of the user's own.
 
-One lane, and batches of models with the wrappers around them, step by a program, see `envoi.steps.program`. Several agents
-and other batches have whole methods beside `step`:
+One lane, several agents, and batches of models with the wrappers around them step by a program, see
+`envoi.steps.program`. Other batches have whole methods beside `step`:
 
 | method | result | look-up | pays for the row of `benchmarks/conversion.py` |
 |---|---|---|---|
-| `step_program()` | the stages of a step of one agent | `program_of` | Model → gymnasium, over one by hand |
-| `step_values(actions)` | the values of `step`, None for what a quiet step would repeat | `fast_multi_step` | PettingZoo parallel → RLlib |
+| `step_program()` | the stages of a step | `program_of` | Model → gymnasium, over one by hand |
 | `step_rows(actions)` | all observations as one array | `rows_step` | PettingZoo parallel → vector env |
 
 A method is used unless a user's `step` contradicts it: `_beside_step` has the one rule for all of them.
-"""  # noqa: E501 (a table)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import SpecError
@@ -26,47 +25,48 @@ from .process import Process
 
 if TYPE_CHECKING:
     from .env import Env
-    from .multi_env import MultiEnv, MultiStepValues
+    from .multi_env import MultiEnv
 
 LANES_VALUES = f"{', '.join(VALUES)}, over"
 """The registers of a step of many lanes; flags and `over`, the lanes that have ended, may be None for none."""
 
 VALUES_AND_ENDS = Finish("the values of many lanes, and the lanes that have ended", f"return {LANES_VALUES}")
 
-StepValues = Callable[[Any], tuple[Any, Any, bool, bool, Any, dict[Any, Any]]]
+StepValues = Callable[[Any], tuple[Any, Any, Any, Any, Any, dict[Any, Any]]]
 """`action -> (observation, reward, terminated, truncated, discount, info)`, discount None for the default."""
 
 
 # One agent, and batches.
 
 
-def fast_step(env: Env) -> StepValues:
+def fast_step(env: Env | MultiEnv) -> StepValues:
     """Returns the fastest step function of an environment that respects user overrides of `step`.
 
     A `step` that is overridden in a subclass, or patched onto a class or an instance before this call, is called; one
     that is patched later is not. Functions of a model that are patched later are called: those that its author wrote
     at once, the other ones from the next reset on.
     """
-    if _beside_step(env, "step_program", None) is not None:
+    if hasattr(env, "possible_agents") or _beside_step(env, "step_program", None) is not None:
         return step_around(env, lambda program: SIX_VALUES)
-    return _called(env)
+    return _beside_step(env, "step_values", env.step)
 
 
-def step_around(env: Env, finish: Callable[[Program], Finish]) -> Callable[..., Any]:
+def step_around(env: Env | MultiEnv, finish: Callable[[Program], Finish]) -> Callable[..., Any]:
     """Returns the step of an environment as one function that ends with the lines of a form."""
     return flat_step(lambda: program_of(env), finish)
 
 
-def program_of(env: Env) -> Program:
+def program_of(env: Env | MultiEnv) -> Program:
     """Returns the program of an environment's step; of one whose `step` is its own, one stage that calls it."""
     program = _beside_step(env, "step_program", None)
     if program is not None:
         return program()
     title = f"{library_name(type(env), 'a layer')}: called as it is"
-    if env.batch_size is not None:
-        return _program_of_lanes(env, title)
-    call = f"{', '.join(VALUES)} = inner_step(action)"
-    stage = Stage(title, call, VALUES, {"inner_step": _called(env)}, guarded=True)
+    if getattr(env, "batch_size", None) is not None:
+        return _program_of_lanes(cast("Any", env), title)
+    given = "{**action}" if hasattr(env, "possible_agents") else "action"  # for who overrides `step` may change it
+    call = f"{', '.join(VALUES)} = inner_step({given})"
+    stage = Stage(title, call, VALUES, {"inner_step": _beside_step(env, "step_values", env.step)}, guarded=True)
     return Program((stage,), record_of(env))
 
 
@@ -85,12 +85,12 @@ def _program_of_lanes(env: Env, title: str) -> Program:
     call = f"""\
 {", ".join(VALUES)} = inner_step(action, *given_masks(restart, hold))
 over = None"""
-    names = {"inner_step": _called(env), "given_masks": _given_masks}
+    names = {"inner_step": _beside_step(env, "step_values", env.step), "given_masks": _given_masks}
     stage = Stage(title, call, (*VALUES, "over"), names, guarded=True)
     return Program((stage,), record_of(env), local=frozenset({"over"}), opening=masks_of(env))
 
 
-def record_of(env: Env) -> Record:
+def record_of(env: Env | MultiEnv) -> Record:
     """Returns the record that the layers around an environment share."""
     return env.outer_record if _beside_step(env, "step_program", None) is None else env.step_record
 
@@ -98,10 +98,6 @@ def record_of(env: Env) -> Record:
 def _given_masks(restart: Any, hold: Any) -> tuple[Any, ...]:
     """Returns the masks to pass on, without those that are None: a user's own step need not accept them."""
     return (restart, hold) if hold is not None else () if restart is None else (restart,)
-
-
-def _called(env: Env) -> StepValues:
-    return _beside_step(env, "step_values", env.step)
 
 
 def ended_step(env: Env) -> Callable[..., tuple[Any, ...]]:
@@ -116,21 +112,12 @@ def ended_step(env: Env) -> Callable[..., tuple[Any, ...]]:
 # Several agents.
 
 
-def fast_multi_step(env: MultiEnv) -> Callable[[Mapping[Any, Any]], MultiStepValues]:
-    """Returns the fastest step function of an environment of several agents that respects user overrides of `step`."""
-
-    def step(actions: Mapping[Any, Any]) -> MultiStepValues:
-        return env.step({**actions})
-
-    return _beside_step(env, "step_values", step)
-
-
 def rows_step(env: MultiEnv) -> Callable[[Sequence[Any]], tuple[Any, ...]] | None:
     """Returns an environment's `step_rows(actions)`, a step for agents that are lanes and all in play, or None.
 
     It takes a sequence of one action for each of the n `possible_agents`, in their order. A quiet step returns three
     values: the observations as one new array of shape (n, …), a sequence of n rewards, both in that order, and the
-    infos, or None if they are empty. Any other step returns the same as `fast_multi_step`. Until the next step,
+    infos, or None if they are empty. Any other step returns the same as `fast_step`. Until the next step,
     `observation(agent)` returns the latest observation of each agent.
     """
     return _beside_step(env, "step_rows", None)
@@ -170,7 +157,7 @@ def explain(env: Any) -> str:
     step = getattr(env, "step", None)
     if not callable(step):
         raise SpecError(f"env: expected an environment, got {env!r}")
-    if isinstance(env, Process) and not hasattr(env, "agents"):
+    if isinstance(env, Process):
         finish = SIX_VALUES if getattr(env, "batch_size", None) is None else VALUES_AND_ENDS
         step = step_around(cast("Any", env), lambda program: finish)
     return source_of(step) or f"def step(action):\n    # {_plain_title(env)}\n    return own_step(action)\n"
@@ -184,4 +171,4 @@ def _plain_title(env: Any) -> str:
         return "a step that is called as it is"
     if isinstance(getattr(env, "core", None), Process):
         return f"{name}: its step is called as it is; see also explain(form.core)"
-    return f"{name}: a step of several agents is called as it is"
+    return f"{name}: its step is called as it is"

@@ -12,8 +12,8 @@ The mappings of a step have an entry for each agent that was in play before it o
 have one for each agent that acts next or has just ended. `observation(agent)` returns the observation of a waiting
 agent on request.
 
-Most steps are quiet: no agent ends or joins, and all discounts are 1. The faster steps that exports call save the cost
-of mappings without information, see `envoi.protocol.fast_steps`.
+Most steps are quiet: no agent ends or joins, and all discounts are 1. Written steps (`envoi.steps.program`) save the
+cost of mappings without information.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from ..rewards.rewarder import Rewarder
 from ..spec import Discrete, SpecTree, sample
+from ..steps.flat import Finish
+from ..steps.program import VALUES, Program
 from ..tree import AnyDict
 from .env import DISCOUNT, REWARD
 from .process import Info, Process
@@ -87,6 +89,12 @@ def full_multi_step(values: MultiStepValues) -> MultiStep:
         return make_multi_step(values)
     alive, cut, ones = dict.fromkeys(rewards, False), dict.fromkeys(rewards, False), dict.fromkeys(rewards, 1.0)
     return make_multi_step((observations, rewards, alive, cut, ones, infos))
+
+
+def as_multi_step(program: Program) -> Finish:
+    """Returns the finish that makes a `MultiStep`."""
+    values = f"return full_multi_step(({', '.join(VALUES)}))"
+    return Finish("a MultiStep", values, names={"full_multi_step": full_multi_step})
 
 
 class _ForEach:
@@ -176,15 +184,15 @@ class MultiEnv(Process):
             infos: The infos of the last step or reset, whose action masks are respected; None ignores masks.
         """
         rng, masks = self.streams.action, infos or {}
-        return {agent: self._sample(agent, masks.get(agent, {}).get(MASK), rng) for agent in self.acting}
-
-    def _sample(self, agent: Any, mask: Any, rng: Any) -> Any:
-        spec = self.action_spec[agent]
-        if mask is None or not isinstance(spec, Discrete):
-            return sample(spec, rng)
-        legal = [index for index, allowed in enumerate(mask) if allowed]
-        return spec.dtype.type(spec.start + legal[int(rng.integers(len(legal)))]) if legal else sample(spec, rng)
+        return {agent: _sample(self.action_spec[agent], masks.get(agent, {}).get(MASK), rng) for agent in self.acting}
 
     def _spec_under(self, rewarder: Rewarder) -> SpecTree:
         spec = rewarder.spec
         return spec if isinstance(spec, AnyDict) else dict.fromkeys(self.possible_agents, spec)
+
+
+def _sample(spec: SpecTree, mask: Any, rng: Any) -> Any:
+    if mask is None or not isinstance(spec, Discrete):
+        return sample(spec, rng)
+    legal = [index for index, allowed in enumerate(mask) if allowed]
+    return spec.dtype.type(spec.start + legal[int(rng.integers(len(legal)))]) if legal else sample(spec, rng)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeAlias
+from typing import Any, NoReturn, Self, TypeAlias, cast
 
 import numpy as np
 
@@ -50,7 +50,16 @@ class _Undeclared:
         raise AttributeError(text, name=spec, obj=env)
 
 
-class Process(ABC):
+class Kind(ABCMeta):
+    """The metaclass of environments, by which a `Lifted` is an instance of `Env` or `MultiEnv` as what is inside it."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return hasattr(cast("Any", type(instance)), "stands_for") and cls in instance.stands_for
+
+
+class Process(metaclass=Kind):
     """The base of all environments: specs, random streams, a rewarder, snapshots, rendering.
 
     Attributes:
@@ -224,7 +233,7 @@ class Process(ABC):
             )
         return snapshot.content
 
-    def assign_lane(self, number: int) -> None:  # noqa: B027 (most environments ignore it)
+    def assign_lane(self, number: int) -> None:
         """Sets the index of this environment among all lanes that are stepped at the same time; call it before a reset.
 
         `Contextual` starts its round of contexts at this index, so that lanes have different contexts. Batches,
@@ -238,7 +247,7 @@ class Process(ABC):
         """Returns a picture of the state, of the kind `render_mode`; for `"rgb_array"`, uint8 (height, width, 3)."""
         return None
 
-    def close(self) -> None:  # noqa: B027 (most environments have nothing to release)
+    def close(self) -> None:
         """Releases the resources of the environment; can be called repeatedly."""
 
     @property

@@ -49,9 +49,9 @@ class Roster:
         return self.playing if self.turn is None else self.turn
 
     def begin(self, playing: Iterable[Any], turn: Sequence[Any] | None = None) -> Roster:
-        """Returns the roster at the beginning of an episode."""
+        """Returns the roster at the beginning of an episode; one without agents is over at once."""
         now = self.order(playing)
-        return Roster(self.possible, now, frozenset(), _checked_turn(turn, now), RUNNING)
+        return Roster(self.possible, now, frozenset(), _checked_turn(turn, now), RUNNING if now else OVER)
 
     def after(
         self,
@@ -124,14 +124,7 @@ class Roster:
 
     def check_actions(self, actions: Mapping[Any, Any]) -> None:
         """Checks that exactly the agents whose turn it is act."""
-        acting = self.playing if self.turn is None else self.turn
-        if self.phase is RUNNING and len(actions) == len(acting):
-            for agent in acting:
-                if agent not in actions:
-                    break
-            else:
-                return
-        check_actions(actions, acting, self.phase)
+        check_actions(actions, self.playing if self.turn is None else self.turn, self.phase)
 
     def unseen(self, agent: Any) -> EpisodeError:
         """Returns the error for a question about an agent that has not been seen in this episode."""
@@ -162,15 +155,14 @@ class HasRoster:
     @property
     def acting(self) -> tuple[Any, ...]:
         """See `envoi.MultiEnv.acting`."""
-        roster = self._roster
-        return roster.playing if roster.turn is None else roster.turn
+        return self._roster.acting
 
 
 def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], phase: EpisodeState = RUNNING) -> None:
     """Checks that there is an action for each acting agent, and for no other."""
     if phase is not RUNNING:
         raise EpisodeError(f"step: {phase}")
-    if len(actions) == len(acting) and all(agent in actions for agent in acting):
+    if len(actions) == len(acting) and all(map(actions.__contains__, acting)):
         return
     missing = [agent for agent in acting if agent not in actions]
     extra = [agent for agent in actions if agent not in acting]

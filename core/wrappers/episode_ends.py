@@ -15,18 +15,16 @@ from ..lane_values import splitter
 from ..protocol.batch_env import either, step_masks
 from ..protocol.env import Step
 from ..protocol.infos import Infos
-from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep
+from ..protocol.multi_env import COMMON, MultiEnv, MultiStep
 from ..protocol.process import Info
 from ..protocol.roster import check_actions
 from ..rewards.termination import Termination, TerminationFunction, as_termination
 from ..spec import SpecTree
+from ..steps.lanes import zeroed
 from ..steps.record import ENDED_LANES, OVER, RUNNING
 from ..wrapping.arguments import acting, at_least, check_waiting, with_zero
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
-from ..wrapping.lifted_multi import LiftedMultiEnv
-from ..wrapping.lifted_single import LiftedEnv
-from ..wrapping.stages import zeroed
 
 
 class TimeLimit(Lifted):
@@ -79,7 +77,7 @@ class Terminated(Lifted):
         super().__init__(env)
 
     def step(self, action: Any, restart: Any = None, hold: Any = None) -> Any:
-        before, cut = self._state_before(), getattr(self, "_cut", None)
+        before, cut = self._state_before(), self._cut
         result: Any = super().step(action, restart, hold)
         if isinstance(self, MultiEnv):
             return self._of_several(before, action, result)
@@ -144,26 +142,57 @@ PADDING = "padding"
 """The key, in the info, that marks a step after the end of an episode inside a `FixedLength`."""
 
 
-class _PaddedEnv(LiftedEnv):
-    """One agent's episodes of one length, or those in the lanes of a batch."""
+class FixedLength(Lifted):
+    """Gives every episode exactly `fix_length` steps: longer episodes are truncated, shorter ones padded.
 
-    fix_length: int
+    When an episode ends inside, that step keeps its reward and discount, but no flag is set. The steps after it ignore
+    their actions and repeat the last observation, with reward 0, discount 0 and `info["padding"]`, so the return stays
+    the same. The last step terminates an episode that terminated inside, and truncates any other. (TF-Agents gives the
+    same values, but marks every step from the end inside on as the last.)
 
-    memory = ("_elapsed", "_terminated", "_truncated")
+    With several agents, each is padded by itself, and all end together. In a turn-based game, agents that have ended
+    inside wait; once none is left inside, all of them act.
+
+    Args:
+        env: The environment.
+        fix_length: The number of steps of every episode, at least 1.
+
+    Raises:
+        SpecError: `fix_length` is not an integer of at least 1, or the lanes of a batch cannot wait for each other.
+    """
+
+    memory = ("_elapsed", "_terminated", "_truncated", "_ends")
 
     # How many steps the episode has had, and how it has ended inside; in a batch with one element a lane.
     _elapsed: Any = np.int64(0)
     _terminated: Any = np.False_
     _truncated: Any = np.False_
+    _ends: Mapping[Any, tuple[bool, bool]] = {}  # of several agents
+
+    def __init__(self, env: Any, fix_length: int) -> None:
+        self.fix_length = at_least(fix_length, 1, "fix_length")
+        super().__init__(env)
+        check_waiting(self)
+
+    def change(self, specs: Specs) -> Change:
+        return Change(
+            reward_spec=tree.map_leaves(with_zero, specs.reward),
+            discount_spec=tree.map_leaves(with_zero, specs.discount),
+        )
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Any:
         result = super().reset(seed=seed, options=options, mask=mask)
+        if self.is_several:
+            self._elapsed, self._ends = 0, {}
+            return result
         began = self._lanes(True) if mask is None else np.asarray(mask)
         self._elapsed = np.where(began, 0, self._elapsed)
         self._terminated, self._truncated = self._terminated & ~began, self._truncated & ~began
         return result
 
-    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Any:
+        if self.is_several:
+            return self._step_agents(action)
         if self.batch_size is not None:
             restart, hold = step_masks(self, restart, hold)
         return self._paced(action, self._lanes(True) & acting(restart, hold), restart, hold)
@@ -207,39 +236,25 @@ class _PaddedEnv(LiftedEnv):
         infos = [{PADDING: True, **own} if padded else own for padded, own in zip(padding, step.info, strict=True)]
         return step._replace(discount=zeroed(step.discount, padding, self.discount_spec, zero=0), info=Infos(infos))
 
-
-class _PaddedMultiEnv(LiftedMultiEnv):
-    """Several agents' episodes of one length."""
-
-    fix_length: int
-
-    memory = ("_elapsed", "_ends")
-
-    _elapsed = 0
-    _ends: Mapping[Any, tuple[bool, bool]] = {}
+    # Several agents.
 
     @property
     def agents(self) -> tuple[Any, ...]:
+        playing = super().agents
         if self._elapsed >= self.fix_length:
             return ()
-        playing = self.env.agents
         return tuple(agent for agent in self.possible_agents if agent in playing or agent in self._ends)
 
     @property
     def turn(self) -> tuple[Any, ...] | None:
-        return self.env.turn if self.agents and self.env.agents else None
+        return super().turn if self.agents and self._env_inside.agents else None
 
-    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
-        result = super().reset(seed=seed, options=options)
-        self._elapsed, self._ends = 0, {}
-        return result
-
-    def step(self, actions: Mapping[Any, Any], restart: None = None, hold: None = None) -> MultiStep:
+    def _step_agents(self, actions: Mapping[Any, Any]) -> MultiStep:
         length, ends = self.fix_length, self._ends
         if ends or self._elapsed >= length:
             check_actions(actions, self.acting, RUNNING if self.agents else OVER)
         inside = MultiStep({}, {}, {}, {}, {}, {})
-        if self.env.agents or not ends:
+        if self._env_inside.agents or not ends:
             inside = super().step({agent: action for agent, action in actions.items() if agent not in ends})
         self._elapsed += 1
         self._ends = {
@@ -248,7 +263,7 @@ class _PaddedMultiEnv(LiftedMultiEnv):
         }
         known = [agent for agent in self.possible_agents if agent in inside.rewards or agent in ends]
         full = self._elapsed >= length
-        if full and self.env.agents:
+        if full and self._env_inside.agents:
             self.ended_outside()
         seeing = known if full else [agent for agent in known if agent in self.acting]
         terminated = {agent: full and self._ends.get(agent, (False, True))[0] for agent in known}
@@ -265,37 +280,6 @@ class _PaddedMultiEnv(LiftedMultiEnv):
             truncated,
             padded(inside.discounts, self.discount_spec),
             {**infos, **{key: info for key, info in inside.infos.items() if key == COMMON}},
-        )
-
-
-class FixedLength(Lifted, over_env=_PaddedEnv, over_multi_env=_PaddedMultiEnv):
-    """Gives every episode exactly `fix_length` steps: longer episodes are truncated, shorter ones padded.
-
-    When an episode ends inside, that step keeps its reward and discount, but no flag is set. The steps after it ignore
-    their actions and repeat the last observation, with reward 0, discount 0 and `info["padding"]`, so the return stays
-    the same. The last step terminates an episode that terminated inside, and truncates any other. (TF-Agents gives the
-    same values, but marks every step from the end inside on as the last.)
-
-    With several agents, each is padded by itself, and all end together. In a turn-based game, agents that have ended
-    inside wait; once none is left inside, all of them act.
-
-    Args:
-        env: The environment.
-        fix_length: The number of steps of every episode, at least 1.
-
-    Raises:
-        SpecError: `fix_length` is not an integer of at least 1, or the lanes of a batch cannot wait for each other.
-    """
-
-    def __init__(self, env: Any, fix_length: int) -> None:
-        self.fix_length = at_least(fix_length, 1, "fix_length")
-        super().__init__(env)
-        check_waiting(self)
-
-    def change(self, specs: Specs) -> Change:
-        return Change(
-            reward_spec=tree.map_leaves(with_zero, specs.reward),
-            discount_spec=tree.map_leaves(with_zero, specs.discount),
         )
 
 

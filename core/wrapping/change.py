@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import tree
 from ..errors import SpecError
 from ..spec import Spec, SpecTree
 from ..spec.base import shown
+from ..steps.lanes import ElapsedSteps
 
 _OfOne: TypeAlias = Callable[[Any], Any]
 _OfTwo: TypeAlias = Callable[[Any, Any], Any]
@@ -135,15 +135,7 @@ class Change:
             return elapsed + 1
 
         def truncated(flag: Any, elapsed: Any) -> Any:
-            return flag | (elapsed >= limit)
-
-        if isinstance(none, ElapsedSteps):
-
-            def remember(elapsed: Any, action: Any, observation: Any, reward: Any) -> Any:
-                return elapsed.stepped()
-
-            def truncated(flag: Any, elapsed: Any) -> Any:
-                return elapsed.cut(flag, limit)
+            return elapsed.cut(flag, limit) if type(elapsed) is ElapsedSteps else flag | (elapsed >= limit)
 
         see, pay, tell = self.with_memory()
         own: dict[str, Any] = {"observation": see, "reward": pay, "info": tell}
@@ -159,42 +151,3 @@ class Change:
             None if pay is None else (lambda value, memory: pay(value)),
             None if tell is None else (lambda memory: tell()),
         )
-
-
-class ElapsedSteps:
-    """The number of steps of each lane's episode, an object that never changes.
-
-    All lanes step together, so a step adds one to a number that they share; only lanes that begin an episode change an
-    array. An upper bound of the counts spares the comparison with a limit that no lane can have reached.
-
-    Attributes:
-        offsets: The count of each lane less `common`.
-        common: The part of the counts that all lanes share.
-    """
-
-    __slots__ = ("_bound", "common", "offsets")
-
-    def __init__(self, offsets: NDArray[np.int64], common: int = 0, bound: int = 0) -> None:
-        self.offsets, self.common, self._bound = offsets, common, bound
-
-    def stepped(self) -> ElapsedSteps:
-        """Returns the counts after one more step of all lanes."""
-        return ElapsedSteps(self.offsets, self.common + 1, self._bound)
-
-    def merged(self, other: ElapsedSteps, index: NDArray[np.intp]) -> ElapsedSteps:
-        """Returns these counts, with those of `other` in some lanes."""
-        offsets, apart = self.offsets.copy(), other.common - self.common
-        has_begun = other._bound + other.common > 0  # else all its counts are 0: these lanes begin an episode
-        offsets[index] = other.offsets[index] + apart if has_begun else -self.common
-        return ElapsedSteps(offsets, self.common, max(self._bound, other._bound + apart))
-
-    def cut(self, flags: Any, limit: int) -> Any:
-        """Returns flags, set in the lanes that have reached a limit; the same object if no lane can have."""
-        if self._bound + self.common < limit:
-            return flags
-        self._bound = int(self.offsets.max())
-        return flags | (self.counts() >= limit)
-
-    def counts(self) -> NDArray[np.int64]:
-        """Returns the number of steps of each lane, of shape (n,)."""
-        return self.offsets + self.common

@@ -1,33 +1,41 @@
-"""Wrappers written once: a change for one agent, lifted onto one agent, several, and batches.
+"""Wrappers written once: a change for one agent, lifted onto one agent, several agents, and batches.
 
-    class Sticky(envoi.Lifted): ...         # defines `change(specs)`
+class Sticky(envoi.Lifted): ...         # defines `change(specs)`
 
-    Sticky(env)       a `Sticky.over_env` over an `Env` or a batch; an `Env`
-    Sticky(multi)     a `Sticky.over_multi_env` over a `MultiEnv`; a `MultiEnv`
-
-These two classes exist as soon as `Sticky` does. They combine it with `LiftedEnv` and `LiftedMultiEnv`, which hold all
-that differs between one agent and several; pickles refer to them by name.
-
-One class could not do both. An instance is either an `Env` or a `MultiEnv`, since everything asks by `isinstance`. It
-also has `Sticky` among its classes, so that `isinstance(x, Sticky)`, a `step` or `reset` of its own, and `super()`
-work. A single static wrapper that holds the change would lose the latter; two classes written by hand would double the
-ten lines of every author.
+Sticky(env)       around an `Env` or a batch: an instance of `Env`
+Sticky(multi)     around a `MultiEnv`: an instance of `MultiEnv`
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, cast
 
-from ..protocol.env import Env
-from ..protocol.multi_env import MultiEnv
-from .changing import Changing
-from .lifted_multi import LiftedMultiEnv
-from .lifted_single import LiftedEnv
+import numpy as np
+
+from ..errors import EpisodeError, SpecError
+from ..protocol.batch_env import as_lanes_step
+from ..protocol.env import Env, Reset, as_step
+from ..protocol.fast_steps import record_of
+from ..protocol.infos import Infos
+from ..protocol.multi_env import MultiEnv, MultiReset, as_multi_step
+from ..protocol.roster import check_actions
+from ..rewards.rewarder import Rewarder, RewardFunction, spec_range
+from ..spec.base import shown
+from ..steps.flat import flat_step
+from ..steps.lanes import merged
+from ..steps.program import Program
+from ..steps.record import ENDED_LANES, OVER, Record
+from .change import SPECS, Change, Specs
+from .delegate import Around, Inner
+from .lifting import over_agents, over_lanes
+from .multi_wrapper import MultiWrapper
+from .stages import ChangeStages
+from .wrapper import Wrapper
 
 if TYPE_CHECKING:
-    _Base = LiftedEnv  # a type checker takes it for the one over an `Env`
+    _Base = Wrapper  # a type checker takes it for one around an `Env`
 else:
-    _Base = Changing
+    _Base = Around
 
 
 class Lifted(_Base):
@@ -35,45 +43,269 @@ class Lifted(_Base):
 
     A subclass sets its own attributes, then calls `super().__init__(env)`, and defines `change`. One that does more
     overrides `reset(**arguments)` and `step(action, restart=None, hold=None)`, which all kinds have, and calls
-    `super()`. One that needs code of its own for each kind names base classes:
-
-        class FixedLength(envoi.Lifted, over_env=PaddedEnv, over_multi_env=PaddedMultiEnv): ...
+    `super()`. One that needs code of its own for each kind asks `isinstance(self, MultiEnv)`, and of an `Env` whether
+    `batch_size` is None.
 
     Args:
         env: The environment inside: an `Env`, a batch or a `MultiEnv`; the wrapper then is one too.
-
-    Attributes:
-        over_env: The class of this wrapper over an `Env` or a batch.
-        over_multi_env: The class of this wrapper over a `MultiEnv`.
     """
 
-    over_env: ClassVar[type[Any]] = LiftedEnv
-    over_multi_env: ClassVar[type[Any]] = LiftedMultiEnv
+    memory = ("_memory", "_cut", "_halt")
 
-    def __init_subclass__(
-        cls,
-        over_env: type[LiftedEnv] | None = None,
-        over_multi_env: type[LiftedMultiEnv] | None = None,
-        **arguments: Any,
-    ) -> None:
-        super().__init_subclass__(**arguments)
-        if not {LiftedEnv, LiftedMultiEnv}.intersection(cls.__mro__):  # as the two classes made here have them
-            cls.over_env = cls._over("over_env", over_env)
-            cls.over_multi_env = cls._over("over_multi_env", over_multi_env)
+    # All that follows from the change: copies and pickles leave it out, for functions cannot be pickled.
+    _planned: tuple[str, ...] = (
+        *("planned_change", "planned_limit", "has_lanes", "is_several"),
+        *("_memories", "_see", "_tell", "_written_step", "_record_inside"),
+    )
 
-    @classmethod
-    def _over(cls, name: str, base: type | None) -> type:
-        """Returns this class combined with those of its bases over the same kind of environment."""
-        bases = [getattr(parent, name) for parent in cls.__bases__ if issubclass(parent, Lifted)]
-        own = {"__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.{name}", "__doc__": cls.__doc__}
-        return type(cls)(cls.__name__, (cls, *([] if base is None else [base]), *bases), {**own, "_kind": cls})
+    batch_size: Any = Inner()
+    restarts: Any = Inner()
+    lanes_can_wait: Any = Inner()
+    possible_agents: Any = Inner()
 
-    if not TYPE_CHECKING:  # which reads the arguments from `__init__`
+    planned_limit: int | None = None
+    _memory: Any = None
+    _cut: Any = None  # of a batch: the truncated lanes, in an array that callers do not get; of several agents, a bool
+    _written_step: Any  # the function that `step` calls; None before the first step
+    _record_inside: Any = None  # the record that written steps rely on
 
-        def __new__(cls, env: Any = None, *args: Any, **kwargs: Any) -> Self:
-            several = isinstance(env, MultiEnv) or (env is None and issubclass(cls, MultiEnv))  # None: a pickle
-            kind = cls.over_multi_env if several else cls.over_env
-            return super().__new__(cls if cls.__abstractmethods__ else kind, env, *args, **kwargs)
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self._plan()
+
+    def change(self, specs: Specs) -> Change:
+        """Returns the change for one agent.
+
+        Called once per agent at construction, and again when the specs inside have changed.
+        """
+        return Change()
+
+    def beginning(self, restart: Any) -> Any:
+        """Prepares a step inside in which lanes are auto-reset; a `reset` has none.
+
+        Returns:
+            An object whose `stepped()` is called after the step inside, and whose `__exit__` when all layers have
+            stepped, or with the error of one, when it takes back what was done.
+        """
+        raise NotImplementedError
+
+    @property
+    def stands_for(self) -> tuple[type, ...]:
+        """The classes of environments and wrappers that this one is an instance of, as what is inside it."""
+        return (MultiEnv, MultiWrapper) if isinstance(self.env, MultiEnv) else (Env, Wrapper)
+
+    def _plan(self) -> None:
+        """Asks for the change, sets the specs, and decides all that a step need not decide."""
+        self.is_several = is_several = isinstance(self.env, MultiEnv)
+        env = self._env_inside
+        n: Any = None if is_several else env.batch_size
+        self.has_lanes = has_lanes = n is not None
+        specs: dict[str, Any] = {name: getattr(env, name) for name in SPECS}
+        each = {None: Specs._make([*specs.values(), n, None])}
+        if is_several:
+            each = {a: Specs._make([*[spec[a] for spec in specs.values()], None, a]) for a in env.possible_agents}
+        given = {agent: self._given_change(own) for agent, own in each.items()}
+        self.planned_limit = next(iter(given.values()), Change()).limit
+        changes = {agent: over_lanes(one.counting(n), each[agent]) for agent, one in given.items()}
+        for name, inner in specs.items():
+            own = {agent: spec for agent, change in changes.items() if (spec := getattr(change, name)) is not None}
+            if own:
+                setattr(self, name, {**inner, **own} if is_several else own[None])
+        if is_several:
+            self.planned_change, self._memories = over_agents(env, changes, self.action_spec)
+        else:
+            self.planned_change = changes[None]
+        self._see, _, self._tell = self.planned_change.with_memory()
+        if self._cut is None and (has_lanes or is_several):
+            self._cut = np.zeros(n, bool) if has_lanes else False
+        inside = record_of(env)
+        for record in (self._record_inside, self.step_record, inside):
+            if record is not None:
+                record.stale()
+        self._record_inside, self._written_step = inside, None
+
+    def _given_change(self, specs: Specs) -> Change:
+        """Returns the change for these specs, after checking that it is one."""
+        change = self.change(specs)
+        if not isinstance(cast("object", change), Change):
+            raise SpecError(
+                f"change: expected an envoi.Change, got {shown(change)}; return one from the method `change`"
+            )
+        return change
+
+    # Episodes.
+
+    def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Any:
+        arguments = {} if mask is None else {"mask": mask}
+        observation, info = self._env_inside.reset(seed=seed, options=options, **arguments)
+        if mask is not None and np.all(mask):
+            mask = None
+        memory, change = self._memory, self.planned_change
+        if change.begin is not None:
+            fresh = change.begin(observation)
+            fresh = fresh if change.note is None else change.note(fresh, info)
+            memory = fresh if mask is None or fresh is None else merged(memory, fresh, np.asarray(mask))
+        seen = self._seen(observation, memory)
+        if self._tell is not None:
+            info = self._told(info, memory, mask)
+        self._memory, self._halt = memory, None
+        if self.has_lanes:
+            self._cut = self._cut & (False if mask is None else ~np.asarray(mask))
+        elif self.is_several:
+            self._cut = False
+        return (MultiReset if self.is_several else Reset)(seen, info)
+
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Any:
+        if self._written_step is None:
+            self._join()
+            finish = as_multi_step if self.is_several else as_lanes_step if self.has_lanes else as_step
+            self._written_step = flat_step(Lifted.step_program, finish, self)
+        if self.has_lanes:
+            return self._written_step(self, action, restart, hold)
+        if restart is not None or hold is not None:
+            name = "hold" if restart is None else "restart"
+            raise SpecError(f"{name}: expected None, because there are no lanes; start an episode by reset()")
+        return self._written_step(self, action)
+
+    def _join(self) -> None:
+        """Begins the memory of a wrapper that was made in the middle of an episode, and of those inside it."""
+        inside = self._env_inside
+        if isinstance(inside, Lifted):
+            inside._join()
+        if self._memory is not None or self.planned_change.begin is None:
+            return
+        try:
+            observation = dict[Any, Any]() if self.is_several else inside.observation
+        except EpisodeError:  # before the first reset
+            return
+        self._memory = self.planned_change.begin(observation)
+
+    def step_program(self) -> Program:
+        """Returns the stages of a step: those of the environment inside, and the change."""
+        return ChangeStages(self).program()
+
+    @property
+    def step_record(self) -> Record:
+        return self.outer_record if self.has_own_step else record_of(self.env)
+
+    @property
+    def has_own_step(self) -> bool:
+        """True if a subclass has a step of its own."""
+        return type(self).step is not Lifted.step
+
+    @property
+    def _halt(self) -> Any:
+        return self.step_record.halt
+
+    @_halt.setter
+    def _halt(self, halt: Any) -> None:
+        self.step_record.halt = halt
+
+    @property
+    def sees_beginnings(self) -> bool:
+        """True if the wrapper prepares lanes that begin an episode during a step, see `beginning`."""
+        return type(self).beginning is not Lifted.beginning
+
+    def _seen(self, observation: Any, memory: Any) -> Any:
+        return observation if self._see is None else self._see(observation, memory)
+
+    def _told(self, info: Any, memory: Any, mask: Any) -> Any:
+        if self.is_several:
+            return cast("Any", self.planned_change.info)(info, memory)
+        tell = cast("Any", self._tell)
+        return info.adding(tell(memory), mask) if self.has_lanes else {**info, **tell(memory)}
+
+    @property
+    def observation(self) -> Any:
+        """The latest observation, made from the inner one at each reading; of several agents, a method of an agent."""
+        if self._memory is None:
+            self._join()
+        return self._look if self.is_several else self._seen(self.env.observation, self._memory)
+
+    # Several agents.
+
+    @property
+    def agents(self) -> tuple[Any, ...]:
+        """See `envoi.MultiEnv.agents`."""
+        playing = self._env_inside.agents
+        return () if self._cut else playing
+
+    @property
+    def turn(self) -> tuple[Any, ...] | None:
+        """See `envoi.MultiEnv.turn`."""
+        turn = self._env_inside.turn
+        return None if self._cut else turn
+
+    @property
+    def acting(self) -> tuple[Any, ...]:
+        """See `envoi.MultiEnv.acting`."""
+        turn = self.turn
+        return self.agents if turn is None else turn
+
+    sample_action, sample_actions = Wrapper.sample_action, MultiEnv.sample_actions
+
+    def _look(self, agent: Any) -> Any:
+        value = self._env_inside.observation(agent)
+        memory = self._memory
+        if self.planned_change.begin is not None and not self.planned_change.shared and agent not in memory.fresh:
+            memory = self._memories.recall(memory, {agent: value})  # as if it observed now; nothing is remembered
+        return self._seen({agent: value}, memory)[agent]
+
+    def check_agents(self, actions: Any) -> None:
+        """Refuses the actions of a step by others than the agents that are to act."""
+        if self._cut:
+            check_actions(actions, (), OVER)
+        acting = self.acting
+        if not acting:
+            self.env.step(actions)  # which raises the reason
+        check_actions(actions, acting)
+
+    def cut_all(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns the values of a step in which all agents are truncated, and see the end."""
+        observation, reward, terminated, discount = values
+        look = self._env_inside.observation
+        seen = {agent: observation[agent] if agent in observation else look(agent) for agent in reward}
+        if terminated is None:
+            terminated, discount = dict.fromkeys(reward, False), dict.fromkeys(reward, 1.0)
+        return seen, terminated, dict.fromkeys(reward, True), discount
+
+    # Batches.
+
+    def _infos_with(self, info: Infos, memory: Any, hold: Any) -> Infos:
+        """Returns the infos of lanes after a step, with the entries of the change."""
+        return self._told(info, memory, None if hold is None else ~np.asarray(hold))
+
+    def check_cut(self, idle: Any) -> None:
+        """Refuses a step in which lanes act that this wrapper has truncated."""
+        if np.count_nonzero(self._cut):
+            over = self._cut if idle is None else np.greater(self._cut, idle)
+            if np.count_nonzero(over):
+                raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
+
+    # The rest of an environment.
+
+    @property
+    def rewarder(self) -> Rewarder:
+        """The inner environment's rewarder; setting it here sets it there."""
+        return self.env.rewarder
+
+    @rewarder.setter
+    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
+        self.env.rewarder = rewarder
+        self._plan()  # its spec follows
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The (lowest, highest) reward: the rewarder's, unless this wrapper changes rewards."""
+        changed = self.reward_spec is not self.env.reward_spec
+        return spec_range(self.reward_spec) if changed else self.env.reward_range
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in self._planned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._plan()
 
 
 def ended(env: Env | MultiEnv, step: Any) -> Any:

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ..errors import SpecError
+from ..protocol.fast_steps import program_of, record_of
 from ..protocol.multi_env import MultiEnv, MultiReset, MultiStep
 from ..spec.base import shown
-from .delegate import Around
+from ..steps.program import Program
+from ..steps.record import Record
+from .delegate import Around, Inner
 
 
 class MultiWrapper(Around[MultiEnv], MultiEnv):
@@ -18,6 +21,10 @@ class MultiWrapper(Around[MultiEnv], MultiEnv):
         env: The environment inside.
     """
 
+    possible_agents: Any = Inner()
+    agents: Any = Inner()
+    turn: Any = Inner()
+
     def __init__(self, env: MultiEnv) -> None:
         super().__init__(env)
         if not isinstance(cast("object", env), MultiEnv):
@@ -25,21 +32,20 @@ class MultiWrapper(Around[MultiEnv], MultiEnv):
                 f"env: expected an environment of several agents, got {shown(env)} of one; "
                 "make the wrapper a Lifted or a Wrapper, or give it as_multi(env)"
             )
-        self.possible_agents = env.possible_agents
-
-    @property
-    def agents(self) -> tuple[Any, ...]:
-        return self.env.agents
-
-    @property
-    def turn(self) -> tuple[Any, ...] | None:
-        return self.env.turn
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         return self.env.reset(seed=seed, options=options)
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
         return self.env.step(actions)
+
+    def step_program(self) -> Program:
+        """Returns the stages of a step, which are those of the environment inside."""
+        return program_of(self.env)
+
+    @property
+    def step_record(self) -> Record:
+        return record_of(self.env) if type(self).step is MultiWrapper.step else self.outer_record
 
     def observation(self, agent: Any) -> Any:
         return self.env.observation(agent)

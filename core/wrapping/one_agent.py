@@ -68,17 +68,10 @@ class OneOfMany(Around[Env], MultiEnv):
         agent = self.agent
         if self._episode_state is not RUNNING or len(actions) != 1 or agent not in actions:
             check_actions(actions, self.possible_agents, self._episode_state)
-        observation, reward, terminated, truncated, discount, info = self.env.step(actions[agent])
-        if terminated or truncated:
+        *values, info = step = self.env.step(actions[agent])
+        if step.terminated or step.truncated:
             self._episode_state = OVER
-        return MultiStep(
-            {agent: observation},
-            {agent: reward},
-            {agent: terminated},
-            {agent: truncated},
-            {agent: discount},
-            self._infos(info),
-        )
+        return MultiStep._make([*[{agent: value} for value in values], self._infos(info)])
 
     def _infos(self, info: Info) -> dict[Any, Info]:
         if COMMON not in info:
@@ -135,15 +128,8 @@ class Sole(Around[MultiEnv], Env):
 
     def step(self, action: Any) -> Step:
         agent = self.agent
-        observations, rewards, terminated, truncated, discounts, infos = self.env.step({agent: action})
-        return Step(
-            observations[agent],
-            rewards[agent],
-            terminated[agent],
-            truncated[agent],
-            discounts[agent],
-            self._info(infos),
-        )
+        *values, infos = self.env.step({agent: action})
+        return Step._make([*[value[agent] for value in values], self._info(infos)])
 
     def _info(self, infos: Mapping[Any, Info]) -> Info:
         own = infos[self.agent]

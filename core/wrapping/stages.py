@@ -4,35 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import tree
-from ..errors import SpecError
-from ..lane_values import put, take
 from ..protocol.fast_steps import program_of
-from ..spec import Spec, SpecTree
-from ..spec.base import shown
+from ..steps.lanes import cut_off, merged, zeroed
 from ..steps.program import Program, Stage, library_name
-from .change import ElapsedSteps
 
 if TYPE_CHECKING:
-    from .lifted_single import LiftedEnv
+    from .lifted import Lifted
 
 
-def change_program(layer: LiftedEnv) -> Program:
-    """Returns the program of a wrapper: the stages of the environment inside, and those of its change."""
-    return _Stages(layer).program()
-
-
-class _Stages:
+class ChangeStages:
     """Writes the stages of one wrapper; its registers and objects are numbered by its depth."""
 
-    def __init__(self, layer: LiftedEnv) -> None:
+    def __init__(self, layer: Lifted) -> None:
         self.layer, self.change, self.depth = layer, layer.planned_change, layer.wrapper_depth
         self.inside = program_of(layer.env)
-        self.has_lanes = layer.batch_size is not None
+        self.has_lanes, self.is_several = layer.has_lanes, layer.is_several
         self.memory = f"memory{self.depth}"
         self.given = "" if self.change.begin is None else f", {self.memory}"
         kinds = ("action", "observation", "reward", "truncated", "info")
@@ -40,7 +30,7 @@ class _Stages:
         self.title = f"{library_name(layer.construction[0], 'a wrapper')}: changes {', '.join(changed) or 'specs'}"
         self.names: dict[str, Any] = {f"{name}{self.depth}": getattr(self.change, name) for name in changed}
         self.names[f"layer{self.depth}"] = layer
-        self.none = {"none#": np.zeros(layer.batch_size or 0, bool)}
+        self.none = {"none#": np.zeros(layer.batch_size if self.has_lanes else 0, bool)}
 
     def stage(self, lines: str, *writes: str, names: dict[str, Any] | None = None, **others: Any) -> Stage:
         """Returns a stage; `#` in its text is the depth."""
@@ -59,25 +49,32 @@ class _Stages:
         if counted is not None:
             return counted
         inside, inward = self.inside, [*self.checks(), *self.actions(), *self.beginnings()]
-        outward = [*self.stepped(), *self.memories(), *self.observations(), *self.rewards(), *self.truncations()]
-        outward += [*self.reports(), *self.infos(), *self.watches()]
+        outward = [*self.stepped(), *self.memories(), *self.truncations(), *self.observations(), *self.rewards()]
+        outward += [*self.reports(), *self.infos(), *self.stored(), *self.watches()]
         kept: dict[str, str] = {}
-        if self.change.begin is not None:
+        local = ["own_action", "begun", "ends", "seen"]
+        if self.is_several:
+            local += ["memory", "cut"]
+        elif self.change.begin is not None:
             kept[self.memory] = f"layer{self.depth}._memory"
         if self.has_lanes and self.change.truncated is not None:
             kept[f"cut{self.depth}"] = f"layer{self.depth}._cut"
-        local = (f"{name}{self.depth}" for name in ("own_action", "begun", "ends", "seen"))
         holders = {f"layer{self.depth}": self.layer} if kept else {}
-        return inside.around(inward, outward, kept, local, holders)
+        return inside.around(inward, outward, kept, (f"{name}{self.depth}" for name in local), holders)
 
     # On the way in.
 
     def checks(self) -> Iterator[Stage]:
         """Refuses steps of lanes that this wrapper has ended."""
         own_step = self.layer.has_own_step  # which may end episodes, or go on after their end
-        if self.has_lanes and (self.change.truncated is not None or own_step):
+        if self.is_several:
+            if self.change.action is not None:
+                yield self.stage("layer#.check_agents(action)")
+            elif self.change.truncated is not None or own_step:
+                yield self.stage("if layer#._cut:\n    layer#.check_agents(action)")
+        elif self.has_lanes and (self.change.truncated is not None or own_step):
             yield self.stage("if layer#._cut is not none#:\n    layer#.check_cut(idle)", names=self.none)
-        elif not self.has_lanes and own_step:
+        elif own_step:
             yield self.stage("if outer#.halt:\n    outer#.refuse()", names={"outer#": self.layer.step_record})
 
     def actions(self) -> Iterator[Stage]:
@@ -120,6 +117,8 @@ class _Stages:
         change, memory = self.change, self.memory
         if change.begin is None:
             return
+        if self.is_several:
+            yield self.stage(f"{memory} = layer#._memory", memory)
         named = {f"{name}#": getattr(change, name) for name in ("remember", "begin", "note") if getattr(change, name)}
         lines: list[str] = []
         if self.is_limit and not self.has_lanes:
@@ -170,12 +169,36 @@ if hold is not None:
     cut# = where(hold, layer#._cut, cut#)"""
             names = {"cut_off": cut_off, "where": np.where, **self.none}
             yield self.stage(end, "terminated", "truncated", "over", "cut#", names=names)
+        elif self.is_several:
+            yield self.agents_truncations()
         elif self.is_limit:
             limit = {"limit#": self.layer.planned_limit}
             yield self.stage(f"truncated = truncated or {self.memory} >= limit#", "truncated", names=limit)
         else:
             cut = f"truncated = True if truncated#(truncated, {self.memory}) else False"
             yield self.stage(cut, "truncated")
+
+    def agents_truncations(self) -> Stage:
+        """Ends the episode of all agents together."""
+        ends = f"{self.memory} >= limit#" if self.is_limit else f"True if truncated#(False, {self.memory}) else False"
+        lines = f"""\
+cut# = {ends}
+if cut#:
+    _values = observation, reward, terminated, discount
+    observation, terminated, truncated, discount = layer#.cut_all(_values)"""
+        writes = ("cut#", "observation", "terminated", "truncated", "discount")
+        return self.stage(
+            lines, *writes, names={"limit#": self.layer.planned_limit} if self.is_limit else None, guarded=True
+        )
+
+    def stored(self) -> Iterator[Stage]:
+        """Stores what lasts of several agents at once, for the layers outside may ask a waiting agent's observation."""
+        kept = {self.memory: "_memory"} if self.is_several and self.change.begin is not None else {}
+        if kept and self.change.truncated is not None:
+            kept["cut#"] = "_cut"
+        if kept:
+            holders = ", ".join(f"layer#.{name}" for name in kept.values())
+            yield self.stage(f"{holders} = {', '.join(kept)}", save=f"_held# = {holders}", undo=f"{holders} = _held#")
 
     def reports(self) -> Iterator[Stage]:
         """Informs wrappers inside of episodes that this one ends."""
@@ -186,16 +209,19 @@ if hold is not None:
             report = "if ends# is not None:\n    inside#.ended_outside(ends#)"
             yield self.stage("ends# = truncated", "ends#", commit=report, names=names)
         else:
-            yield self.stage("", commit="if truncated:\n    inside#.ended_outside()", names=names)
+            ends = "cut#" if self.is_several else "truncated"
+            yield self.stage("", commit=f"if {ends}:\n    inside#.ended_outside()", names=names)
 
     def infos(self) -> Iterator[Stage]:
         if self.change.info is None:
             return
         if self.has_lanes:
             # What a wrapper says of contexts cannot fail.
-            tell = f"info = layer#.infos_with(info, {self.given[2:] or None}, hold)"
+            tell = f"info = layer#._infos_with(info, {self.given[2:] or None}, hold)"
             is_safe = self.layer.sees_beginnings
             yield self.stage(tell, "info", guarded=is_safe, safe=is_safe)
+        elif self.is_several:
+            yield self.stage(f"info = info#(info{self.given})", "info")
         else:
             yield self.stage(f"info = {{**info, **info#({self.given[2:]})}}", "info")
 
@@ -219,51 +245,3 @@ if hold is not None:
         names = {**stages[base].names, "limit": min(self.layer.planned_limit or 0, 2**62)}
         counting = replace(stages[base], names=names, title=f"{self.title}, counted by the lanes; {stages[base].title}")
         return replace(self.inside, stages=(*stages[:base], counting, *stages[base + 1 :]))
-
-
-def merged(memory: Any, other: Any, lanes: Any) -> Any:
-    """Returns a memory of all lanes, with another one at some of them."""
-    if memory is other or memory is None:
-        return memory
-    index = lanes.nonzero()[0]
-    if isinstance(memory, ElapsedSteps):
-        return memory.merged(other, index)
-    return put(memory, index, take(other, index))
-
-
-def cut_off(function: Any, terminated: Any, truncated: Any, memory: Any, idle: Any, none: Any) -> tuple[Any, Any]:
-    """Returns the flags of lanes, with those that a wrapper truncates; None for none.
-
-    Args:
-        function: The function of the change, `(flags, memory) -> flags`.
-        terminated: The lanes that have terminated, or None.
-        truncated: The lanes that are truncated inside, or None.
-        memory: The memory.
-        idle: The lanes that do not act, or None.
-        none: A mask of no lane.
-    """
-    flags = none if terminated is None else truncated
-    cut = function(flags, memory)
-    if cut is flags:
-        return terminated, truncated
-    truncated = cut if idle is None else np.greater(cut, idle)
-    if terminated is not None:
-        return terminated, truncated
-    return (none.copy(), truncated) if np.count_nonzero(truncated) else (None, None)
-
-
-def zeroed(values: Any, lanes: Any, spec: SpecTree, zero: Any = None) -> Any:
-    """Returns values of all lanes, with zeros at some of them."""
-
-    def some(leaf: Spec, all_lanes: Any) -> Any:
-        nothing = leaf.zeros() if zero is None else zero
-        if isinstance(all_lanes, tuple):  # of values that no array holds
-            values = cast("tuple[Any, ...]", all_lanes)
-            return tuple(nothing if idle else own for idle, own in zip(lanes.tolist(), values, strict=True))
-        result = np.array(all_lanes)
-        if result.shape[:1] != lanes.shape:
-            raise SpecError(f"expected a value for each of {len(lanes)} lanes, got {shown(all_lanes)}")
-        result[lanes] = nothing
-        return result
-
-    return tree.map_leaves(some, spec, values)

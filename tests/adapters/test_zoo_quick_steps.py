@@ -257,7 +257,7 @@ def test_quick_steps_refuse_actions_of_others(given_to):
 
 
 def test_what_agents_saw_last_is_known_after_the_source_was_refused():
-    for step in (lambda core: core.step_rows([1, 1, 1]), lambda core: core.step_values(ACTIONS)):
+    for step in (lambda core: core.step_rows([1, 1, 1]), lambda core: core.source_step(ACTIONS)):
         core = from_pettingzoo(Parallel())
         core.reset()
         step(core)

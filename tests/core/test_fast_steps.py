@@ -14,7 +14,7 @@ from traces import exact
 import envoi
 from envoi import Lifted, TimeLimit, explain
 from envoi.adapters import to_gymnasium
-from envoi.protocol.fast_steps import fast_multi_step
+from envoi.protocol.fast_steps import fast_step
 from envoi.protocol.multi_env import full_multi_step
 
 OPTIONAL = {
@@ -62,20 +62,13 @@ class ChildOfOwnStep(OwnStep):
     """The class above it decides."""
 
 
-class OwnValues(Drifting):
-    """Has a faster step beside its step."""
-
-    def step_values(self, action):
-        return (*self.step(action)[:1], 7.0, False, False, None, {})
-
-
 def patched():
     env = Drifting()
     env.step = lambda action: Drifting.step(env, action)._replace(reward=7.0)
     return env
 
 
-@pytest.mark.parametrize("make", [OwnStep, ChildOfOwnStep, OwnValues, patched])
+@pytest.mark.parametrize("make", [OwnStep, ChildOfOwnStep, patched])
 def test_a_step_of_ones_own_is_called(make):
     env = make()
     assert "inner_step(action)" in explain(env)
@@ -155,17 +148,9 @@ class OwnMultiStep(Leaving):
         return super().step(actions)._replace(infos={"__common__": {"own": True}})
 
 
-class OwnMultiValues(OwnMultiStep):
-    """Below a step of its own it declares a faster one, which holds."""
-
-    def step_values(self, actions):
-        return (*super().step_values(actions)[:5], {"__common__": {"values": True}})
-
-
-def test_a_fast_step_of_several_agents_is_the_plain_one():
+def test_a_written_step_of_several_agents_is_the_plain_one():
     one, other = Leaving(), Leaving()
-    step = fast_multi_step(one)
-    assert step == one.step_values
+    step = fast_step(one)
     one.reset(seed=0)
     other.reset(seed=0)
     while one.agents:
@@ -173,24 +158,23 @@ def test_a_fast_step_of_several_agents_is_the_plain_one():
         assert exact(full_multi_step(step(actions))) == exact(other.step(actions))
 
 
-@pytest.mark.parametrize(("make", "key"), [(OwnMultiStep, "own"), (OwnMultiValues, "values")])
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_the_lowest_class_with_a_step_decides(make, key, wrapped):
-    env = TimeLimit(make(), 100) if wrapped else make()
-    step = fast_multi_step(env)
+def test_a_step_of_ones_own_of_several_agents_is_called(wrapped):
+    env = TimeLimit(OwnMultiStep(), 100) if wrapped else OwnMultiStep()
+    step = fast_step(env)
     env.reset(seed=0)
-    assert step(dict.fromkeys(env.acting, 1))[-1]["__common__"] == {key: True}
+    assert step(dict.fromkeys(env.acting, 1))[-1]["__common__"] == {"own": True}
 
 
 @pytest.mark.parametrize("when", ["on the instance", "in the class"])
 def test_a_patched_step_of_several_agents_is_called(when, monkeypatch):
     env = Leaving()
     if when == "in the class":
-        monkeypatch.setattr(Leaving, "step", lambda self, actions: ("patched", actions))
+        monkeypatch.setattr(Leaving, "step", lambda self, actions: ("patched", actions, {}, {}, {}, {}))
     else:
-        env.step = lambda actions: ("patched", actions)
+        env.step = lambda actions: ("patched", actions, {}, {}, {}, {})
     given = {"first": 1, "second": 0}
-    said, came = fast_multi_step(env)(given)
+    said, came, *_ = fast_step(env)(given)
     assert (said, came) == ("patched", given)
     assert came is not given  # for who overrides `step` may change it
 
@@ -234,12 +218,18 @@ def test_layers_are_named_by_the_librarys_classes():
     [
         (lambda: envoi.batch(Walk, 2), "Model: the functions that its author wrote, one lane after the other"),
         (lambda: envoi.Lanes([Walk(), Walk()]), "Lanes: called as it is"),
-        (lambda: envoi.models.make("pursuit"), "Pursuit: a step of several agents is called as it is"),
-        (Leaving, "MultiModel: a step of several agents is called as it is"),
     ],
 )
 def test_plain_steps_say_what_they_are_of(env, title):
     assert f"# {title}\n" in explain(env())
+
+
+def test_a_step_of_several_agents_is_explained():
+    text = explain(TimeLimit(envoi.History(Leaving(), 2), 9))
+    titles = [line.strip() for line in text.splitlines() if re.match(r" +# \w+.*: ", line)]
+    limit, history = "# TimeLimit: changes truncated", "# History: changes observation"
+    model = "# MultiModel: the functions that its author wrote"
+    assert titles == [limit, history, model, history, limit]
 
 
 def test_a_batch_and_its_wrappers_are_explained():

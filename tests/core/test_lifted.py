@@ -8,7 +8,7 @@ import pytest
 from compiled_models import Pole
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import Diary, Flock, Leaving, Walk
+from small_models import Breakable, Diary, Flock, Leaving, Walk
 from traces import exact
 
 import envoi
@@ -280,14 +280,11 @@ class LengthAndDiary(envoi.FixedLength, Diary):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_wrappers_have_classes_over_each_kind(kind):
+def test_a_wrapper_is_one_class_for_each_kind(kind):
     env, both = Diary(KINDS[kind]()), LengthAndDiary(KINDS[kind]())
-    over = Diary.over_multi_env if kind == "several" else Diary.over_env
-    assert type(env) is type(pickle.loads(pickle.dumps(env))) is pickle.loads(pickle.dumps(over)) is over
-    assert over.__name__ == "Diary"
-    assert issubclass(over, Diary)
-    assert issubclass(Counted.over_env, Mirrored.over_env)
-    assert isinstance(both, (envoi.FixedLength.over_env, envoi.FixedLength.over_multi_env))
+    assert type(env) is type(pickle.loads(pickle.dumps(env))) is Diary
+    assert isinstance(env, envoi.MultiWrapper if kind == "several" else envoi.Wrapper)
+    assert hasattr(env, "agents") == (kind == "several") != hasattr(env, "batch_size")
     both.reset(seed=0)
     for _ in range(6):
         step = both.step(both.sample_actions() if kind == "several" else both.sample_action())
@@ -512,3 +509,52 @@ def test_the_environment_inside_is_not_replaced(make):
     env.env = env.env  # the same
     with pytest.raises(AttributeError, match=r"env: \w+ keeps the one that it was made with; make a new wrapper"):
         env.env = Walk()
+
+
+class Fragile(Breakable, envoi.Lifted):
+    """Remembers all, and fails in the function that is named."""
+
+    def change(self, specs):
+        def part(name, function):
+            return lambda *values: self.may_break(name) or function(*values)
+
+        functions = {
+            "action": lambda action: action,
+            "remember": lambda memory, action, seen, reward: memory + 1,
+            "note": lambda memory, info: memory + 10,
+            "observation": lambda seen, memory: seen,
+            "reward": lambda reward, memory: reward + memory,
+            "info": lambda memory: {"memory": memory},
+        }
+        return envoi.Change(begin=lambda seen: 0, **{name: part(name, made) for name, made in functions.items()})
+
+
+@pytest.mark.parametrize("broken", ["action", "remember", "note", "observation", "reward", "info"])
+def test_a_failed_step_of_several_agents_changes_nothing(broken):
+    env, plain = (envoi.TimeLimit(Fragile(envoi.History(Wages(), 2)), 9) for _ in range(2))
+    for each in (env, plain):
+        each.reset(seed=0)
+    env.step({"first": 1})
+    plain.step({"first": 1})
+    while plain.agents:
+        actions = dict.fromkeys(plain.acting, 1)
+        env.env.broken = broken
+        with pytest.raises(ZeroDivisionError):
+            env.step(actions)
+        env.env.broken = None
+        assert (env.agents, env.turn) == (plain.agents, plain.turn)
+        assert exact(env.step(actions)) == exact(plain.step(actions))
+        for agent in env.possible_agents:
+            assert exact(env.observation(agent)) == exact(plain.observation(agent))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrapper_made_within_an_episode_begins_there(kind):
+    inside = KINDS[kind]()
+    inside.reset(seed=0)
+    env = envoi.TimeLimit(envoi.History(Diary(inside), 2), 2)
+    for number in (1, 2):
+        step = env.step(env.sample_actions() if kind == "several" else env.sample_action())
+        assert np.all(ended(env, step)) == (number == 2)
+    with pytest.raises(envoi.EpisodeError, match="not begun"):
+        envoi.TimeLimit(env := KINDS[kind](), 2).step({} if kind == "several" else env.sample_action())

@@ -513,10 +513,10 @@ class Contextual(Lifted):
         self._inmost.coming, self._in_force = None, before
         self._show()
 
-    def infos_with(self, info: Any, memory: Any, hold: Any) -> Any:
+    def _infos_with(self, info: Any, memory: Any, hold: Any) -> Any:
         if info.columns == {}:
             return InfosInForce(self._in_force, info.mask)
-        return super().infos_with(info, memory, hold)
+        return super()._infos_with(info, memory, hold)
 
     def _take_charge(self) -> None:
         """Refuses steps of another `Contextual` around the same environment, whose contexts are no longer in force."""
@@ -567,7 +567,7 @@ class Contextual(Lifted):
         if not len(lanes):
             return
         if self._log is not None:
-            memory = getattr(self, "_memory", getattr(self, "_common", None))  # the number of steps
+            memory = self._memory  # the number of steps
             self._total += 0 if memory is None else int(np.atleast_1d(memory)[lanes].sum())
         wanted: Sequence[Chosen | None] = wish or schedule.fixed or [None] * (self._lanes or 1)
         given: list[Chosen | None] = [wanted[lane] for lane in lanes]

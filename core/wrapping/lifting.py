@@ -1,0 +1,240 @@
+"""The change of one agent as that of lanes, whose functions take arrays, or of several agents, which take mappings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import tree
+from ..errors import SpecError
+from ..lane_values import lane, stack
+from ..protocol.multi_env import MultiEnv
+from ..spec import Spec, SpecTree, zeros
+from .change import SPECS, Change, Specs
+
+# Lanes.
+
+Split: TypeAlias = Callable[[Any], Iterable[Any]]
+Join: TypeAlias = Callable[[list[Any]], Any]
+
+
+def over_lanes(change: Change, specs: Specs) -> Change:
+    """Returns a change whose functions take all lanes: the same, or with `by_lane` one that loops."""
+    n = specs.lanes
+    if n is None or not change.by_lane:
+        return change
+
+    def lanes(spec: SpecTree) -> Split:
+        return lambda values: [lane(spec, values, index) for index in range(n)]
+
+    def stacked(spec: SpecTree) -> Join:
+        return lambda values: stack(spec, values)
+
+    def flags(given: Any) -> list[bool]:
+        return np.broadcast_to(given, n).tolist()
+
+    def looped(function: Callable[..., Any] | None, join: Join, *splits: Split) -> Any:
+        def all_lanes(*arguments: Any) -> Any:
+            lanes = (split(argument) for split, argument in zip(splits, arguments, strict=True))
+            return join([cast("Any", function)(*one) for one in zip(*lanes, strict=True)])
+
+        return None if function is None else all_lanes
+
+    outside = outer_specs(change, specs)
+    acting, seeing, paid = lanes(outside.action), lanes(specs.observation), lanes(specs.reward)
+    memory: list[Split] = [] if change.begin is None else [iter]
+    return replace(
+        change,
+        action=looped(change.action, stacked(specs.action), acting),
+        observation=looped(change.observation, stacked(outside.observation), seeing, *memory),
+        reward=looped(change.reward, stacked(outside.reward), paid, *memory),
+        begin=looped(change.begin, _objects, seeing),
+        remember=looped(change.remember, _objects, iter, acting, seeing, paid),
+        note=looped(change.note, _objects, iter, iter),
+        truncated=looped(change.truncated, lambda values: np.array(values, bool), flags, iter),
+        info=looped(change.info, _columns, iter) if memory else change.info,
+        by_lane=False,
+    )
+
+
+def outer_specs(change: Change, specs: Specs) -> Specs:
+    """Returns the specs outside a change: its own, and the inner ones that it leaves as they are."""
+    own = {name.removesuffix("_spec"): getattr(change, name) for name in SPECS}
+    return specs._replace(**{name: spec for name, spec in own.items() if spec is not None})
+
+
+def _objects(values: Sequence[Any]) -> NDArray[Any]:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def _columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [entry[name] for entry in entries] for name in entries[0]}
+
+
+# Several agents.
+
+
+class Memories(NamedTuple):
+    """The memories of several agents at one time.
+
+    Attributes:
+        each: The memory of each agent that has observed.
+        acted: The last action of each agent that has not observed since.
+        paid: The sum of the rewards of each agent since it has observed last.
+        fresh: The agents whose memory is up to date. An agent that has ended stays one, with its last observation.
+    """
+
+    each: Mapping[Any, Any] = {}
+    acted: Mapping[Any, Any] = {}
+    paid: Mapping[Any, Any] = {}
+    fresh: frozenset[Any] = frozenset()
+
+
+class AgentMemory:
+    """How the memories of several agents begin and change, by the changes of each.
+
+    Args:
+        env: The environment inside.
+        changes: The change of each agent.
+        action_spec: The outer action specs.
+    """
+
+    def __init__(self, env: MultiEnv, changes: Mapping[Any, Change], action_spec: Mapping[Any, SpecTree]) -> None:
+        self._env, self._action_spec = env, action_spec
+        self._begin, self._remember, self._note = (
+            functions_of(changes, name) for name in ("begin", "remember", "note")
+        )
+
+    def of(self, memory: Memories, agent: Any) -> Any:
+        """Returns an agent's memory; one without any yet begins with the observation that it would get."""
+        return memory.each[agent] if agent in memory.each else self._begin[agent](self._env.observation(agent))
+
+    def begin(self, observations: Mapping[Any, Any]) -> Memories:
+        return self.recall(Memories(), observations)
+
+    def remember(
+        self, memory: Memories, actions: Mapping[Any, Any], observations: Mapping[Any, Any], rewards: Mapping[Any, Any]
+    ) -> Memories:
+        acted = {**memory.acted, **actions}
+        paid = {**memory.paid, **{a: self._with_earlier(memory.paid, a, own) for a, own in rewards.items()}}
+        # Later steps leave out an agent that has ended: its memory holds its last observation.
+        memory = Memories(memory.each, acted, paid, memory.fresh.difference(rewards))
+        return self.recall(memory, observations)
+
+    def _with_earlier(self, paid: Mapping[Any, Any], agent: Any, reward: Any) -> Any:
+        """Returns an agent's reward, with the rewards from while it waited."""
+        if agent not in paid:
+            return reward
+
+        def added(leaf: Spec, one: Any, other: Any) -> Any:
+            return one + other
+
+        return tree.map_leaves(added, self._env.reward_spec[agent], paid[agent], reward)
+
+    def recall(self, memory: Memories, observations: Mapping[Any, Any]) -> Memories:
+        """Returns the memories after some agents have observed."""
+        return Memories(
+            {**memory.each, **{a: self._recalled(memory, a, seen) for a, seen in observations.items()}},
+            {agent: action for agent, action in memory.acted.items() if agent not in observations},
+            {agent: reward for agent, reward in memory.paid.items() if agent not in observations},
+            memory.fresh.union(observations),
+        )
+
+    def _recalled(self, memory: Memories, agent: Any, observation: Any) -> Any:
+        if agent not in self._begin:
+            return None
+        if agent not in memory.each:
+            return self._begin[agent](observation)
+        own = memory.each[agent]
+        if agent not in self._remember:
+            return own
+        action = memory.acted[agent] if agent in memory.acted else zeros(self._action_spec[agent])
+        return self._remember[agent](own, action, observation, memory.paid.get(agent, 0.0))
+
+    def note(self, memory: Memories, infos: Mapping[Any, Any]) -> Memories:
+        noted = {a: n(memory.each[a], infos[a]) for a, n in self._note.items() if a in infos and a in memory.each}
+        return memory._replace(each={**memory.each, **noted})
+
+
+class SharedMemory:
+    """The one memory that several agents share, which knows neither actions nor observations."""
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+
+    def of(self, memory: Any, agent: Any) -> Any:
+        return memory
+
+    def begin(self, observations: Any) -> Any:
+        return None if self._change.begin is None else self._change.begin(None)
+
+    def remember(self, memory: Any, actions: Any, observations: Any, rewards: Any) -> Any:
+        return memory if self._change.remember is None else self._change.remember(memory, None, None, None)
+
+    def recall(self, memory: Any, observations: Any) -> Any:
+        return memory
+
+
+def functions_of(changes: Mapping[Any, Change], name: str) -> dict[Any, Any]:
+    """Returns a function of each agent that has one."""
+    return {agent: found for agent, change in changes.items() if (found := getattr(change, name)) is not None}
+
+
+def over_agents(
+    env: MultiEnv, changes: Mapping[Any, Change], action_spec: Any
+) -> tuple[Change, AgentMemory | SharedMemory]:
+    """Returns a change whose functions take mappings from agents, and how its memories change.
+
+    Its `info` takes and returns the infos of all agents: `(infos, memory) -> infos`.
+
+    Args:
+        env: The environment inside.
+        changes: The change of each agent.
+        action_spec: The outer action specs.
+    """
+    if any(change.truncated is not None and not change.shared for change in changes.values()):
+        raise SpecError("change: expected a shared memory to truncate by, for several agents end together")
+    some = next(iter(changes.values()), Change())
+    own = {agent: change for agent, change in changes.items() if not change.shared}
+    memories = SharedMemory(some) if some.shared else AgentMemory(env, own, action_spec)
+    remembering = changes if some.shared and some.begin else functions_of(own, "begin")
+
+    def called(functions: Mapping[Any, Any], agent: Any, memory: Any, *value: Any) -> Any:
+        given = (memories.of(memory, agent),) if agent in remembering else ()
+        return functions[agent](*value, *given)
+
+    def mapped(name: str) -> Any:
+        functions = functions_of(changes, name)
+
+        def changed(values: Mapping[Any, Any], memory: Any = None) -> dict[Any, Any]:
+            return {a: called(functions, a, memory, one) if a in functions else one for a, one in values.items()}
+
+        def unremembered(values: Mapping[Any, Any]) -> dict[Any, Any]:
+            return {a: functions[a](one) if a in functions else one for a, one in values.items()}
+
+        return None if not functions else changed if remembering and name != "action" else unremembered
+
+    tell = functions_of(changes, "info")
+
+    def told(infos: Mapping[Any, Any], memory: Any = None) -> dict[Any, Any]:
+        return {a: {**info, **called(tell, a, memory)} if a in tell else info for a, info in infos.items()}
+
+    lifted = Change(
+        action=mapped("action"),
+        observation=mapped("observation"),
+        reward=mapped("reward"),
+        begin=memories.begin if remembering else None,
+        remember=memories.remember if remembering else None,
+        note=memories.note if isinstance(memories, AgentMemory) and functions_of(own, "note") else None,
+        truncated=some.truncated,
+        info=told if tell else None,
+        watch=some.watch,
+        shared=some.shared,
+    )
+    return lifted, memories
