@@ -131,12 +131,11 @@ def examples() -> str:
 def project() -> str:
     """The version, the address of the repository, and how to install from there."""
     found = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]
-    address = found["urls"]["Repository"]
-    return (
-        f"```\npip install 'envoi[gymnasium] @ git+{address}'\n```\n\n"
-        f"Version {found['version']} · [repository]({address}) · {found['license']} · "
-        "[extras and supported versions](installation.md)\n"
-    )
+    address = found.get("urls", {}).get("Repository")
+    line = f"pip install 'envoi[gymnasium] @ git+{address}'" if address else "pip install '.[gymnasium]'  # in a clone"
+    facts = [f"Version {found['version']}", f"[repository]({address})" if address else "", found["license"]]
+    shown = " · ".join([*filter(None, facts), "[extras and supported versions](installation.md)"])
+    return f"```\n{line}\n```\n\n{shown}\n"
 
 
 SHORT = {"gymnasium_vector": "vector", "tf_agents": "TF-Agents", "pettingzoo": "PettingZoo", "pettingzoo_aec": "AEC"}
