@@ -20,24 +20,24 @@ from .errors import SpecError
 
 
 @overload
-def check_seed(seed: None) -> None: ...
+def check_seed(seed: None, where: str = "") -> None: ...
 
 
 @overload
-def check_seed(seed: int) -> int: ...
+def check_seed(seed: int, where: str = "") -> int: ...
 
 
 @overload
-def check_seed(seed: object) -> int | None: ...
+def check_seed(seed: object, where: str = "") -> int | None: ...
 
 
-def check_seed(seed: Any) -> int | None:
+def check_seed(seed: Any, where: str = "") -> int | None:
     """Returns a seed as a Python int, or None."""
     if seed is None:
         return None
     if isinstance(seed, (int, np.integer)) and not isinstance(seed, bool) and seed >= 0:
         return int(cast("int", seed))
-    raise SpecError(f"seed: expected an integer of at least 0, or None, got {seed!r}")
+    raise SpecError(f"seed: expected an integer of at least 0, or None, got {seed!r}{where}")
 
 
 def lane_seeds(seed: int | Sequence[int | None] | None, n: int) -> list[int | None]:
@@ -50,7 +50,7 @@ def lane_seeds(seed: int | Sequence[int | None] | None, n: int) -> list[int | No
         given = cast("list[Any]", seed)
         if type(seed) is list and {type(one) for one in given} == {int} and min(given) >= 0:
             return given
-        return [check_seed(one) for one in given]
+        return [check_seed(one, f" in lane {lane}") for lane, one in enumerate(given)]
     root, size = np.random.SeedSequence(check_seed(seed)), n
     while True:
         # 31 bits, which the seed of every framework can hold. Duplicates are dropped, and more are generated.

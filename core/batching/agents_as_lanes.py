@@ -11,7 +11,16 @@ from numpy import array
 from .. import tree
 from ..errors import ContextError, EpisodeError, SpecError
 from ..lane_values import lane, stack
-from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step, step_masks
+from ..protocol.batch_env import (
+    BatchEnv,
+    Mask,
+    as_mask,
+    check_count,
+    full_lanes_step,
+    make_batch_reset,
+    make_batch_step,
+    step_masks,
+)
 from ..protocol.env import ENDED_LANES, NOT_RESET, Reset, Step
 from ..protocol.fast_steps import fast_step, rows_step
 from ..protocol.infos import Infos
@@ -154,8 +163,7 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
         if restart is not None or not self._together:
             return self._uneven_step(action, restart)
         lanes = action if self._is_flat else [lane(self.action_spec, action, i) for i in range(self.batch_size)]
-        if len(lanes) != self.batch_size:
-            raise SpecError(f"action: expected one for each of {self.batch_size} lanes, got {len(lanes)}")
+        check_count("action", lanes, self.batch_size)
         if self._step_rows is None:
             step = self._step(dict(zip(self._silent, lanes)))  # noqa: B905 (they are counted, and it takes its time)
         else:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..authoring.model import Model
-from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
+from ..errors import ContextError, EpisodeError, SnapshotUnsupported
 from ..lane_values import lane, put, take
-from ..protocol.batch_env import Mask, as_mask, either, full_lanes_step, make_batch_reset, step_masks
+from ..protocol.batch_env import Mask, as_mask, check_count, either, full_lanes_step, make_batch_reset, step_masks
 from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
 from ..protocol.fast_steps import LANES_VALUES, masks_of
 from ..protocol.infos import Infos
@@ -21,7 +21,6 @@ from ..protocol.reset_options import CONTEXT
 from ..rewards.rewarder import ModelReward, Rewarder, RewardFunction, stream_bound
 from ..seeding import Streams, batch_streams
 from ..spec import Spec, zeros
-from ..spec.base import shown
 from ..steps.program import VALUES, Program, Stage
 from ..tree import AnyArray, AnyDict, AnyList, AnyMapping, AnyScalar, AnyTuple
 from ..wrapping.arguments import each_leaf
@@ -294,7 +293,7 @@ class ModelBatch(LaneContexts):
         """Returns the next states and the rewards, of which those of idle lanes count for nothing."""
         before = self._state
         if self._one_action:
-            self._check_number(action, "action")
+            check_count("action", action, self.batch_size)
         else:
             each_leaf(self.action_spec, self._check_leaf, action)
         if idle is not None:
@@ -327,15 +326,8 @@ class ModelBatch(LaneContexts):
         # Counting is several times faster than `any` on the few bools of a mask.
         return flags if np.count_nonzero(flags) else None
 
-    def _check_number(self, action: Any, path: str) -> None:
-        """Refuses actions of another number than that of the lanes, which numpy may stretch."""
-        n = self.batch_size
-        shape = action.shape if isinstance(action, AnyArray) else np.shape(action)
-        if shape[:1] != (n,):
-            raise SpecError(f"{path}: expected one for each of {n} lanes, got {shown(action)}")
-
     def _check_leaf(self, leaf: Spec, path: str, action: Any) -> None:
-        self._check_number(action, path)
+        check_count(path, action, self.batch_size)
 
     def _flags(self, value: Any) -> Mask:
         if isinstance(value, AnyArray):

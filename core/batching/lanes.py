@@ -16,6 +16,7 @@ from ..protocol.batch_env import (
     BatchEnv,
     Mask,
     as_mask,
+    check_count,
     default_discounts,
     each_of,
     either,
@@ -185,8 +186,7 @@ class Lanes(BatchEnv):
         """Calls one function for each lane with its action, and returns the six values of all lanes."""
         n = self.batch_size
         actions = plan.split(action)
-        if len(actions) != n:
-            raise SpecError(f"action: expected one for each of {n} lanes, got {len(actions)}")
+        check_count("action", actions, n)
         steps: list[Any] = []
         try:
             for call, one in zip(calls, actions):  # noqa: B905 (they are counted)

@@ -19,6 +19,7 @@ from ..protocol.batch_env import (
     Mask,
     as_lanes_step,
     as_mask,
+    check_count,
     each_of,
     either,
     make_batch_reset,
@@ -98,7 +99,7 @@ class ModelLanes(Lanes):
         given, self._place = rows_of([model.given_context for model in models])
         self._table = ContextTable([{**({} if space is None else space.defaults), **one} for one in given])
         self._given = self._table, self._place
-        self.choice = Choice(compiled)
+        self.choice, self._none = Choice(compiled), np.zeros(len(models), bool)
         if compiled is True:
             self.choice.compile(self._make_plan, self._start)
 
@@ -308,7 +309,7 @@ class ModelLanes(Lanes):
 
     def _states_of_streams(self) -> StreamStates:
         """Returns the states of all streams, to which an error returns."""
-        streams, saved = [model.streams for model in self._models], self._stream_states
+        streams, saved = [model._streams or model.streams for model in self._models], self._stream_states
         if saved is not None and saved.cover(streams):
             saved.take()
         else:
@@ -341,7 +342,8 @@ class ModelLanes(Lanes):
         self, action: Any, restart: Any, hold: Any, limit: int = 0, under: Coming | None = None
     ) -> tuple[Any, ...]:
         """Computes a step of one lane after the other; `under` are contexts for this beginning alone."""
-        n, stacking, idle, started = self.batch_size, self._stacking, either(restart, hold), perf_counter()
+        n, stacking, idle = self.batch_size, self._stacking, either(restart, hold)
+        started = perf_counter() if self.choice.is_open else 0.0
         if not self._begun and (restart is None or np.count_nonzero(restart) < n):
             raise EpisodeError(f"step: {NOT_RESET}")
         over = self._over if idle is None else self._over & ~idle
@@ -351,8 +353,7 @@ class ModelLanes(Lanes):
         if stacking is None or stacking.reward_spec is not self.reward_spec:
             self._stacking = stacking = Stacking(self)
         actions = [None] * n if action is None else stacking.split(action)
-        if len(actions) != n:
-            raise SpecError(f"action: expected one for each of {n} lanes, got {len(actions)}")
+        check_count("action", actions, n)
         table, place, begun = self._contexts_after(restart)
         contexts: Any = None
         if restart is not None:
@@ -382,11 +383,12 @@ class ModelLanes(Lanes):
             truncated = cut if truncated is None else truncated | cut
         if terminated is not None:
             ended = terminated | cast("Any", truncated)
-        over = np.zeros(n, bool) if ended is None else ended.copy()
+        over = self._none if ended is None else ended.copy()
         if hold is not None:
-            over |= self._over & hold
+            over = over | (self._over & hold)
         self._next = states, observation, over, elapsed, table, place, begun, self.coming, saved
-        self.choice.spent += perf_counter() - started
+        if started:
+            self.choice.spent += perf_counter() - started
         # By lane where some pause, because wrappers add entries to those of other lanes only.
         told = Infos([one or {} for one in infos]) if hold is not None or any(infos) else Infos(columns={}, n=n)
         return observation, reward, terminated, truncated, factors, told, ended
@@ -402,15 +404,7 @@ class ModelLanes(Lanes):
         waits = (False,) * len(actions) if idle is None else idle.tolist()
         for model, before, action, waiting in zip(self._models, states, actions, waits):  # noqa: B905 (they are counted)
             streams = model._streams or model.streams
-            if waiting and not (restart is not None and restart[len(rows)]):
-                seen = lane(self.observation_spec, self._observation, len(rows))
-                rows.append((before, seen, nothing, False, False, None, None))
-            elif waiting:
-                state = model.initial(streams.dynamics, dict(contexts[len(rows)]))
-                seen = model.observe(state, streams.observation)
-                self._written |= written_functions(model)
-                rows.append((state, seen, nothing, False, False, None, model.info(state)))
-            else:
+            if not waiting:
                 state = model.transition(before, action, streams.dynamics)
                 seen = model.observe(state, streams.observation)
                 ends = model.terminal(state)
@@ -418,6 +412,14 @@ class ModelLanes(Lanes):
                 reward = (model._rewarder or model.reward)(before, action, state)
                 discount = model.discount(state) if has_discount else None
                 rows.append((state, seen, reward, ends, cut, discount, model.info(state) if tells else None))
+            elif restart is not None and restart[len(rows)]:
+                state = model.initial(streams.dynamics, dict(contexts[len(rows)]))
+                seen = model.observe(state, streams.observation)
+                self._written |= written_functions(model)
+                rows.append((state, seen, nothing, False, False, None, model.info(state)))
+            else:
+                seen = lane(self.observation_spec, self._observation, len(rows))
+                rows.append((before, seen, nothing, False, False, None, None))
 
     def _give_contexts(self, table: ContextTable, place: Places) -> None:
         """Gives the models their contexts, for functions that look there."""

@@ -12,7 +12,7 @@ from numpy import empty, ndarray
 
 from .. import tree
 from ..errors import EpisodeError, SpecError
-from ..protocol.batch_env import as_mask
+from ..protocol.batch_env import as_mask, check_count
 from ..protocol.env import ENDED, ENDED_LANES
 from ..protocol.infos import Infos
 from ..seeding import Streams, addresses
@@ -45,6 +45,7 @@ def converted(spec: SpecTree, actions: Sequence[Action], n: int, action: Any) ->
     tree.map_leaves(lambda _, leaf: leaves.append(leaf), spec, action)
     for leaf, own in zip(leaves, actions, strict=True):
         array = np.asarray(leaf)
+        check_count(own.path, leaf, n)
         if array.shape != (n, *own.shape):
             raise SpecError(f"{own.path}: expected shape {(n, *own.shape)}, got {array.shape}")
         if array.dtype != own.dtype:

@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from ..errors import SpecError
 from ..lane_values import stack
 from ..spec import SpecTree, sample
+from ..spec.base import shown
 from ..steps.flat import Finish
 from ..steps.program import VALUES, Program
-from ..tree import map_leaves
+from ..tree import AnyArray, map_leaves
 from .env import Env, Reset, Step
 from .infos import Infos
 
@@ -173,6 +174,13 @@ def step_masks(batch: Any, restart: Any = None, hold: Any = None) -> tuple[Mask 
         lanes = np.flatnonzero(both).tolist()
         raise SpecError(f"hold: lanes {lanes} are in restart, too; a lane begins an episode or pauses")
     return restart, hold
+
+
+def check_count(path: str, values: Any, n: int) -> None:
+    """Refuses values of another number than that of the lanes, which numpy may stretch."""
+    found = values.shape[:1] if isinstance(values, AnyArray) else (len(values),) if hasattr(values, "__len__") else ()
+    if found != (n,):
+        raise SpecError(f"{path}: expected one for each of {n} lanes, got {found[0] if found else shown(values)}")
 
 
 def each_of(context: Mapping[str, Any], n: int) -> Mapping[str, Any]:

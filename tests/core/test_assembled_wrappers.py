@@ -500,13 +500,6 @@ def test_contexts_return_when_any_batch_inside_refuses(hidden):
     assert (env.context_id, env.peek()) == before
 
 
-def test_masks_of_lanes_with_contexts_are_checked():
-    env = Contextual(envoi.batch(Slope(), 3), SLOPES)
-    env.reset(seed=0)
-    with pytest.raises(envoi.SpecError, match="restart: expected a bool for each of 3 lanes"):
-        env.step(np.zeros(3, np.int64), [True] * 5)
-
-
 def test_an_episode_ends_though_its_watcher_fails():
     class Watched(Simple):
         def change(self, specs):

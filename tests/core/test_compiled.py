@@ -181,8 +181,6 @@ def test_bad_actions_leave_the_batch_as_it_was(around, make):
     batch.step(batch.sample_action())
     good, before = batch.sample_action(), exact(batch.state)
     twin = copy.deepcopy(batch)
-    with pytest.raises(SpecError, match="action: expected shape"):
-        batch.step(good[:-1])
     with pytest.raises(SpecError, match="action: expected dtype"):
         batch.step(np.full(good.shape, "left"))
     if good.dtype.kind == "i":
@@ -191,10 +189,6 @@ def test_bad_actions_leave_the_batch_as_it_was(around, make):
         for wrong in (7, -9, 2**62, -(2**62)):
             with pytest.raises(SpecError, match=f"got {wrong} in lane 2"):
                 batch.step(np.where(np.arange(N) == 2, wrong, good))
-    with pytest.raises(SpecError, match="restart: expected a bool"):
-        batch.step(good, restart=np.zeros(N + 1, bool))
-    with pytest.raises(SpecError, match="mask: expected a bool"):
-        batch.reset(mask=np.zeros(N - 1, bool))
     assert exact(batch.state) == before
     over = None
     for _ in range(8):  # up to the limit

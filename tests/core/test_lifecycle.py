@@ -283,17 +283,6 @@ def test_options_reach_the_initial_state_unchanged():
     assert options == was
 
 
-@pytest.mark.parametrize("model", [Walk, Flock])
-@pytest.mark.parametrize("action", [np.zeros(1, int), np.zeros(4, int), [0, 0]])
-def test_actions_of_another_number_are_refused(model, action):
-    lanes = envoi.batch(model(), 3, compiled=False)
-    lanes.reset(seed=0)
-    before = exact(lanes.observation)
-    with pytest.raises(envoi.SpecError, match="action: expected one for each of 3 lanes, got"):
-        lanes.step(action)
-    assert exact(lanes.observation) == before
-
-
 # Snapshots.
 
 

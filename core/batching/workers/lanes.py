@@ -31,6 +31,7 @@ from ...protocol.batch_env import (
     LanesStep,
     Mask,
     as_mask,
+    check_count,
     either,
     full_lanes_step,
     make_batch_reset,
@@ -428,8 +429,7 @@ class WorkerLanes(Lanes):
         if self._pool.rows.fill("action", lanes, action):
             return None
         each = splitter(self.action_spec, n)(action)
-        if len(each) != n:
-            raise SpecError(f"action: expected one for each of {n} lanes, got {len(each)}")
+        check_count("action", each, n)
         return each
 
     # As a loop over lanes has them; each is a message to every worker.

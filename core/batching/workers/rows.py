@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ... import tree
 from ...errors import SpecError
+from ...protocol.batch_env import check_count
 from ...spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree
 from ...spec.base import shown
 
@@ -89,6 +90,7 @@ class Rows:
         for (path, array), new in zip(leaves, flatten(values)):  # noqa: B905 (the spec counts them)
             if array is None or type(new) is not np.ndarray or new.dtype != array.dtype:
                 return False
+            check_count(path, new, len(array) if lanes is None else len(lanes))
             expected = (len(array) if lanes is None else len(lanes), *array.shape[1:])
             if new.shape != expected:
                 raise SpecError(f"{path}: expected shape {expected}, one for each lane, got {shown(new)}")
