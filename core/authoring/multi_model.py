@@ -189,12 +189,12 @@ streams = model._streams or model.streams
 given = {**action}
 state = model.transition(before, given, streams.dynamics)
 roster, ended, cut = model._roster_at(state, earlier)
-affected = roster.affected(earlier)
+affected = earlier.playing if roster.playing is earlier.playing else roster.affected(earlier)
 info = model._infos(state, affected, roster.acting)
 observation = model._looks(state, affected, roster.acting, ended | cut, info)
 reward = model._rewards((model._rewarder or model.reward)(before, given, state), affected)
 terminated, truncated, discount = model._ends(state, affected, earlier, ended, cut)
-_last = {_agent: _one for _agent, _one in model._seen.items() if _agent in roster.ended}
+_last = {_agent: _one for _agent, _one in model._seen.items() if _agent in roster.ended} if roster.ended else {}
 model._state, model._roster, model._seen = state, roster, {**_last, **observation}"""
         title, held = "MultiModel: the functions that its author wrote", "model._state, model._roster, model._seen"
         local = ("streams", "given", "state", "roster", "ended", "cut", "affected")
@@ -207,10 +207,10 @@ model._state, model._roster, model._seen = state, roster, {**_last, **observatio
         self, state: Any, affected: tuple[Any, ...], acting: Any, gone: frozenset[Any], infos: dict[Any, Info]
     ) -> dict[Any, Any]:
         """Returns the observations of the agents that act next, and the final ones of those `gone`."""
-        for agent in gone.intersection(self._roster.playing):
+        for agent in gone.intersection(self._roster.playing) if gone else ():
             self.observation(agent)  # it may be repeated, so before any new random number
         seen = {a: self.observe(state, a, self.streams.observation) for a in affected if a in gone or a in acting}
-        for agent in gone.intersection(seen):
+        for agent in gone.intersection(seen) if gone else ():
             if seen[agent] is None:
                 infos[agent][SYNTHETIC] = True
                 seen[agent] = self.observation(agent)

@@ -124,7 +124,14 @@ class Roster:
 
     def check_actions(self, actions: Mapping[Any, Any]) -> None:
         """Checks that exactly the agents whose turn it is act."""
-        check_actions(actions, self.playing if self.turn is None else self.turn, self.phase)
+        acting = self.playing if self.turn is None else self.turn
+        if self.phase is RUNNING and len(actions) == len(acting):
+            for agent in acting:  # a loop, because `all` costs a tenth of a step of an imported game
+                if agent not in actions:
+                    break
+            else:
+                return
+        check_actions(actions, acting, self.phase)
 
     def unseen(self, agent: Any) -> EpisodeError:
         """Returns the error for a question about an agent that has not been seen in this episode."""
