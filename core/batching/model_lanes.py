@@ -279,8 +279,9 @@ class ModelLanes(Lanes):
             self._in_rows = False
         if place is not self._place or table is not self._table:
             self._table, self._place, self._own = table, place, None
-        if begun and coming.first >= 0:
-            coming.first += begun
+        if coming is not None:
+            coming.held = place  # for a wrapper that steps again before others look
+            coming.first += begun if coming.first >= 0 else 0
         if states is not None and self.choice.is_due and not self.is_watched:
             self.choice.advance(self._make_plan, self._start)
 

@@ -490,6 +490,17 @@ def test_a_models_own_step_decides_what_ends(around):
     assert 1 < sum(ends) < 60
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_contexts_of_lanes_hold_through_repeated_actions(compiled):
+    env = Contextual(ActionRepeat(envoi.batch(Slope(), 3, compiled=compiled), 2), SLOPES, dict_observation_space=True)
+    env.reset(seed=0)
+    for restart in ([False, True, False], [True, False, True], None, [True, True, True]):
+        step = env.step(np.zeros(3, np.int64), restart and np.array(restart))
+        slopes = [state.slope for state in env.unwrapped.state]
+        assert [context["slope"] for context in env.context] == step.observation["context"].ravel().tolist() == slopes
+        assert env.unwrapped.context["slope"] == slopes
+
+
 @pytest.mark.parametrize("hidden", [False, True])
 def test_contexts_return_when_any_batch_inside_refuses(hidden):
     env = Contextual(ActionRepeat(envoi.batch(Slope(), 3), 2), SLOPES, dict_observation_space=True, hide_context=hidden)
