@@ -146,13 +146,18 @@ class ModelLanes(Lanes):
                     f"envs: expected a {type(old).__name__} in lane {index}, as before, got {shown(new)}; make a loop "
                     "of different environments by envoi.Lanes([…])"
                 )
+        new = [index for index, (own, model) in enumerate(zip(self._models, models, strict=True)) if own is not model]
         self.use_states()
+        if new:
+            self._give_contexts(self._table, self._place)  # to models that may come back
         views, self._models = self._views, models
         self._views = tuple(
             view if vars(view)["model"] is model else ModelLane(self, index)
             for index, (view, model) in enumerate(zip(views, models, strict=False))
         )
         self._given = self._written = None
+        if new:
+            self._set_contexts([models[index].given_context for index in new], new, True)
 
     def use_states(self) -> None:
         """Moves the columns out of the kernel's rows, because something else is about to change them or the models."""

@@ -496,6 +496,22 @@ def test_a_factory_continues_from_the_seed():
     assert len({tuple(observation[:3]) for observation in first}) == 4
 
 
+def test_a_factorys_models_keep_their_contexts_in_lanes():
+    def make(g):
+        model = Pendulum()
+        model.context = {"g": g}
+        return model
+
+    def lanes():
+        return env.env.context["g"], [state.fall / 1.5 for state in env.env.state]  # 3 g / (2 l)
+
+    env = Contextual(make(10.0), [{"g": 9.0}, {"g": 11.0}], bind=Factory(make), n_envs=2)
+    env.reset(seed=0)
+    assert lanes() == ([9.0, 11.0],) * 2
+    env.step(np.zeros((2, 1), np.float32), np.array([False, True]))
+    assert lanes() == ([9.0, 9.0],) * 2
+
+
 # Batches and several agents.
 
 
