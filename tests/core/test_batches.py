@@ -549,6 +549,22 @@ def test_a_rewarder_set_after_a_step_applies_in_loops():
     assert batch.step(batch.sample_action()).reward.tolist() == [7.0] * N
 
 
+@pytest.mark.parametrize("end", [lambda is_over: np.array([is_over]), lambda is_over: "end" if is_over else None])
+def test_ends_may_be_whatever_is_true(end):
+    class Ending(Count):
+        def terminal(self, state):
+            return end(state >= 2)
+
+        def truncated(self, state):
+            return end(state >= 3)
+
+    batch = envoi.batch(Ending(), N, compiled=False)
+    batch.reset(seed=0)
+    flags = [batch.step(batch.sample_action())[2:4] for _ in range(2)]
+    assert exact(flags) == exact([(np.full(N, over), np.zeros(N, bool)) for over in (False, True)])
+    assert not batch.step(batch.sample_action(), restart=np.ones(N, bool)).terminated.any()
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 @every_model
 def test_a_reset_of_no_lanes_changes_nothing(name, compiled):
