@@ -371,7 +371,7 @@ class ModelLanes(Lanes):
             states, observations, rewards, ends, cuts, discounts, infos = zip(*rows)  # noqa: B905 (seven values each)
             observation, reward = stacking.stack_observations(observations), stacking.stack_rewards(rewards)
             factors = stacking.stack_discounts(discounts, ends)
-        except Exception as error:
+        except BaseException as error:
             saved.put_back()
             error.envoi_lane = len(rows)  # type: ignore[attr-defined]
             raise
@@ -505,7 +505,7 @@ class ModelLanes(Lanes):
                 rows = [of_the_episode(self.context_space, dict(one), options) for one in rows]
                 under = Coming(ContextTable(rows), place, place)
             values = advance(None, restart, hold, 0, under)
-        except Exception:
+        except BaseException:
             if seeded is not None:
                 self._streams = seeded[0]
                 self._use_streams(seeded[1])
@@ -607,7 +607,7 @@ class ModelLanes(Lanes):
         pair[1]._prepare(plan)
         try:
             check_equal(plan.title, *pair)
-        except Exception:
+        except BaseException:
             self.use_states()
             self._runner = None
             raise

@@ -123,7 +123,7 @@ def launcher(
         *(f"        new{k} = empty(shape{k}, dtype{k})" for k in range(len(plan.outputs))),
         "        try:",
         f"            ended = kernel(runner.table, limit, begins, {inputs}{''.join(new)})",
-        "        except Exception as error:",
+        "        except BaseException as error:",
         "            runner.take_back(error)",
         "            raise",
         "        if ended < 0:",
@@ -310,7 +310,7 @@ class Runner:
         observation = empty(*self._first)
         try:
             ended = self._kernel(self.table, 0, self.none, actions, observation, *self._others)
-        except Exception as error:
+        except BaseException as error:
             self.take_back(error)
             raise
         if ended < 0:

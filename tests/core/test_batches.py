@@ -549,6 +549,31 @@ def test_a_rewarder_set_after_a_step_applies_in_loops():
     assert batch.step(batch.sample_action()).reward.tolist() == [7.0] * N
 
 
+@pytest.mark.parametrize("function", ["initial", "transition", "observe", "terminal"])
+def test_a_keyboard_interrupt_leaves_lanes_as_they_were(function):
+    class Stopped(Walk):
+        stops = False
+
+    def stopping(model, *arguments):
+        if model.stops:
+            raise KeyboardInterrupt
+        return getattr(Walk, function)(model, *arguments)
+
+    setattr(Stopped, function, stopping)
+    batch, twin = (envoi.batch(Stopped(), N, compiled=False) for _ in range(2))
+    for one in (batch, twin):
+        one.reset(seed=0)
+    batch.envs[2].stops = True
+    with pytest.raises(KeyboardInterrupt):
+        batch.step(np.ones(N, np.int64), np.array([True, False, True, False] if function == "initial" else [False] * N))
+    if function in ("initial", "observe"):
+        with pytest.raises(KeyboardInterrupt):
+            batch.reset(seed=1)
+    batch.envs[2].stops = False
+    assert exact(batch.state) == exact(twin.state)
+    assert trace(batch, 9) == trace(twin, 9)
+
+
 @pytest.mark.parametrize("end", [lambda is_over: np.array([is_over]), lambda is_over: "end" if is_over else None])
 def test_ends_may_be_whatever_is_true(end):
     class Ending(Count):

@@ -491,7 +491,7 @@ class Contextual(Lifted):
             if self._binding.replaces:
                 for lane in lanes.tolist():
                     self._env_inside.envs[lane].rng = np.random.default_rng(self._seed_of_replaced())
-        except Exception as error:  # functions of the user choose contexts and put them in force
+        except BaseException as error:  # functions of the user choose contexts and put them in force
             begun.__exit__(type(error))
             raise
         return begun

@@ -418,7 +418,7 @@ class Schedule:
         before = self.mark()
         try:
             self.next = chosen = Chosen(*self.selector.select(self.generator(env)))
-        except Exception:  # functions of the user choose
+        except BaseException:  # functions of the user choose
             self.go_back(before)
             raise
         return chosen
