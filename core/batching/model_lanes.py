@@ -413,8 +413,8 @@ class ModelLanes(Lanes):
             if not waiting:
                 state = model.transition(before, action, streams.dynamics)
                 seen = model.observe(state, streams.observation)
-                ends = True if model.terminal(state) else False
-                cut = True if cuts and model.truncated(state) else False
+                ends = bool(model.terminal(state))
+                cut = cuts and bool(model.truncated(state))
                 reward = (model._rewarder or model.reward)(before, action, state)
                 discount = model.discount(state) if has_discount else None
                 rows.append((state, seen, reward, ends, cut, discount, model.info(state) if tells else None))
