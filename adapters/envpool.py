@@ -263,7 +263,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
             `(lanes, step)`: the indices of k lanes, in ascending order, and their steps, with leaves of shape (k, …).
 
         Raises:
-            EpisodeError: Fewer lanes than that have been sent.
+            EpisodeError: Fewer than `count` lanes have been sent.
         """
         sent = int(np.count_nonzero(self._in_flight))
         wanted = self.count if self.count < self.batch_size else sent

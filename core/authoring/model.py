@@ -139,7 +139,7 @@ class Model(AnyModel, Env):
 
         Args:
             state: The state.
-            rng: The observation stream, which is separate from that of the dynamics.
+            rng: The observation stream, which is separate from the dynamics stream.
         """
         raise NotImplementedError
 
@@ -164,11 +164,11 @@ class Model(AnyModel, Env):
         return False
 
     def discount(self, state: Any) -> Any:
-        """Returns the factor on all rewards after `state`; None for 0 after a termination and 1 otherwise."""
+        """Returns the discount of rewards after `state`; None for the default (0 after a termination, otherwise 1)."""
         return None
 
     def info(self, state: Any) -> Info:
-        """Returns a new dict of additional entries about `state`."""
+        """Returns the info of `state`, a new dict."""
         return {}
 
     # The rest runs the episode; authors do not override it.
@@ -233,7 +233,7 @@ class Model(AnyModel, Env):
 
     @property
     def state(self) -> Any:
-        """The state; can be set to any state of the model, from which the episode continues (or has ended).
+        """The state. Setting it continues the episode from there, or ends it if that is an end state.
 
         Raises:
             EpisodeError: It is read before the first reset.
@@ -249,7 +249,7 @@ class Model(AnyModel, Env):
         self.step_record.halt = OVER if self.terminal(state) or self.truncated(state) else None
 
     def resume(self, state: Any, observation: Any, over: bool) -> None:
-        """Continues an episode from a state whose observation is known, for code that steps the model itself.
+        """Restores an episode for code that steps the model itself, such as compiled lanes.
 
         Args:
             state: The state.

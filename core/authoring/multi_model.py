@@ -42,7 +42,7 @@ class _Turn:
 
 
 class MultiModel(HasRoster, AnyModel, MultiEnv):
-    """An environment of several agents defined by pure functions. Subclass it, set the specs, and write the functions.
+    """A multi-agent environment defined by pure functions. Subclass it, set the specs, and write the functions.
 
         class Matching(envoi.MultiModel):
             possible_agents = ("even", "odd")
@@ -89,11 +89,11 @@ class MultiModel(HasRoster, AnyModel, MultiEnv):
         Args:
             state: The state.
             agent: The agent.
-            rng: The observation stream, which is separate from that of the dynamics.
+            rng: The observation stream, which is separate from the dynamics stream.
 
         Returns:
-            A value of `observation_spec[agent]`. None, for an agent that has just ended, if there is no final
-            observation: its previous one is then repeated, and marked in its info.
+            A value of `observation_spec[agent]`. None if an agent that has just ended has no final observation: its
+            previous one is then repeated, and marked in its info.
         """
         raise NotImplementedError
 
@@ -132,16 +132,16 @@ class MultiModel(HasRoster, AnyModel, MultiEnv):
             agent: The agent.
 
         Returns:
-            For `Discrete`, int8 of shape (n,), 1 where an action is legal; None if all are.
+            For `Discrete`, int8 of shape (n,), 1 where an action is legal; None if all actions are legal.
         """
         return None
 
     def discount(self, state: Any) -> Mapping[Any, Any] | None:
-        """Returns the discounts of the agents for which they are not 0 after a termination and 1 otherwise."""
+        """Returns the agents' discounts that differ from the default (0 after a termination, otherwise 1)."""
         return None
 
     def info(self, state: Any) -> Mapping[Any, Info]:
-        """Returns new dicts of additional entries about `state`, by agent, and under `"__common__"` for no agent."""
+        """Returns new info dicts by agent; entries that belong to no agent are under `"__common__"`."""
         return {}
 
     @property

@@ -117,7 +117,7 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
             The current observations of all n lanes, and infos.
 
         Raises:
-            EpisodeError: `mask` has some of the lanes, and the agent of one of these is in play.
+            EpisodeError: `mask` selects only some of the lanes, and the agent of one of them is in play.
             SpecError: Seeds differ; seed or options are given for some of the lanes; or the agents act in turns.
         """
         mask = as_mask(mask, self.batch_size, "mask")
@@ -151,7 +151,7 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
     def step_values(
         self, action: Any, restart: Mask | None = None, hold: Mask | None = None
     ) -> tuple[Any, Any, Any, Any, Any, Any]:
-        """Returns the six values of `step` as a tuple, in which flags and discounts are None if the step is quiet.
+        """Runs `step`; returns its six values as a tuple, with None for flags that are all False and default discounts.
 
         Args:
             action: The actions of all lanes, with leaves of shape (n, …).

@@ -224,7 +224,7 @@ class ModelBatch(LaneContexts):
     def advance(
         self, action: Any, restart: Mask | None, hold: Mask | None, idle: Mask | None, under: Any = None
     ) -> tuple[Any, ...]:
-        """Computes a step, which lasts from `commit` on, so that an error of a wrapper leaves all lanes as they were.
+        """Computes a step without storing it. `commit` stores it, unless a wrapper has failed meanwhile.
 
         Args:
             action: As for `step`; None for a reset, in which no lane acts.
@@ -314,7 +314,7 @@ class ModelBatch(LaneContexts):
         return state, reward
 
     def commit(self) -> None:
-        """Makes the step last that `advance` has computed."""
+        """Stores the step that `advance` has computed."""
         (self._state, self._observation, self._over, self._some_over), self._next = self._next, None
         self._begun = True
 

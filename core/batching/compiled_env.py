@@ -16,7 +16,7 @@ from .model_lanes import ModelLanes
 
 
 class CompiledModel(ModelLane):
-    """A model whose steps are one call of a kernel, with the same values.
+    """A compiled model: each step is one call of a kernel, with the same values.
 
     Its functions, state, context and rewarder are those of the model.
 
@@ -36,7 +36,7 @@ class CompiledModel(ModelLane):
 
 
 def compiled(model: Env, compiled: Compiled = True) -> Env:
-    """Makes an environment of a model that steps by a kernel, with the same values; see `envoi.batch` for many lanes.
+    """Compiles a model: the returned environment runs each step in a kernel, with the same values. See also `batch`.
 
     Args:
         model: A scalar `Model`, also inside wrappers, which is copied and not changed.
@@ -46,7 +46,7 @@ def compiled(model: Env, compiled: Compiled = True) -> Env:
         A `CompiledModel`, or the same wrappers around one.
 
     Raises:
-        NotCompilable: It is no scalar model, or cannot be compiled, or numba is not installed.
+        NotCompilable: `model` is not a scalar `Model` or cannot be compiled, or numba is not installed.
     """
     check_compiled(compiled)
     wrappers: list[Wrapper] = []

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 class Lanes(BatchEnv):
     """A batch that loops over n separate environments. Lane i behaves exactly as environment i alone.
 
-    Environments cannot be undone: after an error in a lane, the lanes before it have acted. An error in lanes that
-    `envoi.batch` makes of a model changes nothing.
+    Steps of environments cannot be undone: after an error in a lane, the lanes before it have acted. An error in lanes
+    that `envoi.batch` makes of a model changes nothing.
 
     Args:
         envs: The environments, with equal specs; only the names may differ, and those of the first are used.
@@ -53,7 +53,7 @@ class Lanes(BatchEnv):
         shares_streams: True if all lanes share one set of streams.
 
     Raises:
-        SpecError: The specs of a lane differ from those of the first, or lanes that are no models should share streams.
+        SpecError: The specs of a lane differ from those of the first, or lanes other than models should share streams.
     """
 
     lanes_can_wait = True
@@ -84,14 +84,14 @@ class Lanes(BatchEnv):
 
     @property
     def members(self) -> tuple[Any, ...]:
-        """The environments, or the models of lanes whose episodes the batch holds."""
+        """The environments of the lanes; their models if the batch itself holds the episodes."""
         return self.envs
 
     def _streams_changed(self) -> None:
         """Called when lanes have got other streams."""
 
     def use_states(self) -> None:
-        """Called when the members are about to change."""
+        """Called before code outside of the batch changes its members."""
 
     def reset(
         self,
@@ -140,7 +140,7 @@ class Lanes(BatchEnv):
     def step_values(
         self, action: Any, restart: Mask | None = None, hold: Mask | None = None
     ) -> tuple[Any, Any, Any, Any, Any, Infos]:
-        """Runs `step`, and returns its six values as a tuple, with None for flags and discounts that are the usual.
+        """Runs `step`; returns its six values as a tuple, with None for flags that are all False and default discounts.
 
         Args:
             action: As for `step`.
@@ -220,7 +220,7 @@ class Lanes(BatchEnv):
 
     @property
     def rewarder(self) -> Rewarder:
-        """The rewarder of the lanes; can be set for all of them."""
+        """The lanes' rewarder. Setting it sets the rewarder of all lanes."""
         return self.members[0].rewarder
 
     @rewarder.setter
@@ -249,16 +249,16 @@ class Lanes(BatchEnv):
 
     @property
     def context_space(self) -> ContextSpace | None:
-        """The features of the lanes' contexts; None if there are none."""
+        """The features of the lanes' contexts; None if lanes have no contexts."""
         return getattr(self.members[0], "context_space", None)
 
     @property
     def context(self) -> dict[str, list[Any]]:
-        """The contexts of the coming episodes, each feature a list of n values; can be set, also to one value for all.
+        """The contexts of the coming episodes: n values for each feature. Setting a single value sets it in all lanes.
 
         Raises:
-            ContextError: It is set with a list of another length, or with a value that a lane refuses; no lane has
-                changed then.
+            ContextError: It is set to a list of another length, or to a value that a lane refuses. No lane has changed
+                then.
         """
         envs: tuple[Any, ...] = self.envs
         lanes = [env.context for env in envs]
@@ -288,10 +288,10 @@ class Lanes(BatchEnv):
                 )
 
     def ask(self, function: Callable[[Any], Any], lanes: Sequence[int]) -> list[Any]:
-        """Calls a function of the environment of each of some lanes, in the process where that is.
+        """Calls a function on the environments of some lanes, in the processes that hold them.
 
         Args:
-            function: Takes the environment. For lanes in workers it must be possible to pickle it, and what it returns.
+            function: Takes the environment. For lanes in workers, the function and its result must be picklable.
             lanes: The indices of the lanes.
 
         Returns:
@@ -318,7 +318,7 @@ class Lanes(BatchEnv):
 
     @property
     def reports_ends(self) -> bool:
-        """True if a wrapper inside must know of episodes that end outside of it."""
+        """True if an inner wrapper must be notified when an outer wrapper ends an episode."""
         return any(getattr(env, "reports_ends", False) for env in self.members)
 
     def ended_outside(self, lanes: Any = None, terminated: bool = False) -> None:
@@ -334,7 +334,7 @@ class Lanes(BatchEnv):
 
     @property
     def rng(self) -> np.random.Generator:
-        """A generator for the batch; setting it gives each lane a generator that is seeded from it, or all lanes it."""
+        """The batch's generator. Setting it seeds each lane's own generator from it; shared streams use it itself."""
         return self.streams.dynamics
 
     @rng.setter

@@ -275,7 +275,7 @@ class ModelLanes(Lanes):
         return values
 
     def commit(self) -> None:
-        """Makes the step last that `advance` has computed."""
+        """Stores the step that `advance` has computed."""
         states, self._observation, self._over, self._elapsed, table, place, begun, coming, _ = cast("Any", self._next)
         self._states, self._begun, self._next = states, True, None
         if states is None:

@@ -30,9 +30,9 @@ class Binding(ABC):
 
     Attributes:
         space: The features that it can set; None if they are not declared.
-        sets_features: True if it sets features that the environment has by itself, those of all lanes at once.
+        sets_features: True if it sets the environment's own features, in all lanes at once.
         replaces: True if it replaces environments.
-        reapplies: True if it applies a context at every reset, also one in force, for other code may have set the same.
+        reapplies: True if it applies even an unchanged context at every reset, because other code may set the same.
     """
 
     space: ContextSpace | None = None
@@ -212,7 +212,7 @@ class Factory(Binding):
 
 
 class Function(Binding):
-    """Calls a function of the user before each reset.
+    """Calls your function before each reset.
 
     Args:
         function: `(env, context) -> None`; it applies a full context to the core environment `env`.

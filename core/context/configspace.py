@@ -21,7 +21,7 @@ from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformIn
 
 @dataclass(frozen=True)
 class Hyperparameter(Feature):
-    """A number described by a hyperparameter of ConfigSpace that has no counterpart here, such as a beta distribution.
+    """A number described by a ConfigSpace hyperparameter without a counterpart in envoi, such as a beta distribution.
 
     Args:
         name: The name of the feature.

@@ -53,7 +53,7 @@ class Feature:
 
     @property
     def spec(self) -> Array | Discrete:
-        """The spec of the numbers that `encode` returns; a float64 scalar without bounds, unless a subclass differs."""
+        """The spec of the numbers that `encode` returns; an unbounded float64 scalar unless a subclass overrides it."""
         return Array((), np.float64)
 
     def encode(self, value: Any) -> np.generic:

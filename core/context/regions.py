@@ -53,7 +53,7 @@ class Regions(Mapping[str, dict[str, dict[str, float]]]):
 def regions(
     train: Mapping[str, Sequence[float]], protocol: str = "A", n: int = 100, seed: int = 0, *, space: Any = None
 ) -> Regions:
-    """Samples contexts to train on and contexts to be judged on, by a protocol of Kirk et al. (2023).
+    """Samples training and test contexts by a protocol of Kirk et al. (2023).
 
     | region | A | B | C |
     |---|---|---|---|
@@ -63,8 +63,8 @@ def regions(
     | `extrapolation_one` | one feature in mid…high, the others in low…mid | the same | the same |
     | `extrapolation_all` | the box mid…high | the same | the same |
 
-    A region of several bars or lines has equally many contexts in each. Of a single feature the two regions of
-    extrapolation cover the same range.
+    A region of several bars or lines has equally many contexts in each. With a single feature, the two extrapolation
+    regions cover the same range.
 
     Args:
         train: For each feature `(low, constraint, mid, high)`, four numbers that increase.
@@ -74,8 +74,8 @@ def regions(
         space: The features to check the contexts against: a `ContextSpace`, or an argument of its constructor.
 
     Returns:
-        A mapping of the names of regions to `{id: context}`. No id occurs twice, and no context of `interpolation` is
-        one of `train`.
+        A mapping from region names to `{id: context}`. No id occurs twice, and no context is in both `interpolation`
+        and `train`.
 
     Raises:
         ContextError: A region is empty, because two numbers of a feature are equal or fall, or because "B" or "C" has
@@ -190,7 +190,7 @@ class ContextRanges:
         return [*self.ranges.values(), *(Categorical(name, tuple(found)) for name, found in self.values.items())]
 
     def contexts(self, n: int = 100, seed: int = 0) -> dict[int, dict[str, Any]]:
-        """Returns the contexts by 0, 1, 2, …: all combinations of the values, or `n` samples if there is a range.
+        """Returns contexts with the ids 0, 1, 2, …: all combinations of the values, or `n` samples if there is a range.
 
         Samples go through the combinations in turn, each at least once.
 
@@ -210,7 +210,7 @@ class ContextRanges:
 
 
 def parse_contexts(text: str, space: Any = None) -> ContextRanges:
-    """Reads contexts that are written as one text.
+    """Parses contexts written as text.
 
     `length=0.3..0.7` is a range, `length=0.3..0.7:8` a grid of eight values with both ends, `length=0.3,0.5` are
     values. Several features are joined by `;`, as in `length=0.3..0.7;floor=wood,ice`.
@@ -220,7 +220,7 @@ def parse_contexts(text: str, space: Any = None) -> ContextRanges:
         space: The features to check the values against: a `ContextSpace`, or an argument of its constructor.
 
     Raises:
-        ContextError: The text is not so written, a range is empty, a feature or value occurs twice, or `space` does not
+        ContextError: The text has another form, a range is empty, a feature or value occurs twice, or `space` does not
             allow it.
     """
     space = None if space is None else ContextSpace.of(space)
@@ -278,14 +278,14 @@ def _spread(low: float, high: float, count: str, is_integer: bool, part: str) ->
 
 
 def read_contexts(text: str | os.PathLike[str], space: Any = None) -> ContextRanges | dict[Any, dict[str, Any]]:
-    """Reads the contexts of a file (see `load_contexts`), or those that are written as a text (see `parse_contexts`).
+    """Reads contexts from a file (see `load_contexts`) or from a text (see `parse_contexts`).
 
     Args:
         text: The path of a file, or ranges, grids and values such as `length=0.3..0.7`.
         space: The features to check the contexts against: a `ContextSpace`, or an argument of its constructor.
 
     Raises:
-        ContextError: See these two.
+        ContextError: See these two functions.
     """
     if isinstance(text, str) and "=" in text and not os.path.exists(text):  # noqa: PTH110 (a text is no path)
         return parse_contexts(text, space)

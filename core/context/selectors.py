@@ -96,7 +96,7 @@ class Selector(ABC):
 
     @property
     def position(self) -> dict[str, Any]:
-        """The memory of the selector between episodes; can be set."""
+        """The selector's state between episodes. Setting it to an earlier copy returns to that state."""
         if self.before_reading is not None:
             self.before_reading()
         return self._position
@@ -137,7 +137,7 @@ class Selector(ABC):
         self.position = {"n_calls": 0, "context_id": None}
 
     def select(self, rng: np.random.Generator) -> tuple[Any, Context]:
-        """Returns the id of the next context and the context, which the caller must not change; advances `position`.
+        """Selects the next context and advances `position`; returns its id and the context, which must not be changed.
 
         Raises:
             ContextError: There is no context with the chosen id, or `begin` was not called.
@@ -154,14 +154,14 @@ class Selector(ABC):
         position["context_id"] = context_id
 
     def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
-        """Chooses as n calls of `select` do, all at once, and returns the places of the contexts in `contexts_keys`.
+        """Selects n contexts at once, as n calls of `select` would; returns their indices in `contexts_keys`.
 
         Args:
             rng: The context stream of the environment.
             n: The number of contexts, at least 1.
 
         Returns:
-            Shape (n,); None, before anything has changed, if this selector chooses one by one.
+            Integers of shape (n,); None, with nothing changed, if this selector can only choose one by one.
         """
         if type(self) not in (RoundRobin, Random, Static) or type(rng) is not np.random.Generator or not self.contexts:
             return None  # a class of the user's own may choose in another way
@@ -193,13 +193,13 @@ class Selector(ABC):
     def tell(self, episodes: Iterable[Mapping[str, Any]]) -> None:  # noqa: B027 (most selectors learn nothing)
         """Learns from episodes that have ended; a selector that defines this is a curriculum, see `envoi.curricula`.
 
-        `Contextual` calls it at each end of an episode whose context was chosen by this selector, and that no reset has
-        cut off. Such a selector is shared by all copies of the environment, and a seed does not restart it.
+        `Contextual` calls it when an episode ends whose context this selector chose, unless a reset has cut it off.
+        Such a selector is shared by all copies of the environment, and a seed does not restart it.
 
         Args:
-            episodes: A mapping for each: `context_id`, `context` (its values), `return` (of several agents the sum),
-                `length` (the number of steps), `terminated` (False if it was truncated), `success` (from 0 to 1, or
-                None if the environment does not say), `lane`, and where a trainer has one, `score`.
+            episodes: A mapping for each: `context_id`, `context` (its values), `return` (the sum over agents), `length`
+                (the number of steps), `terminated` (False if it was truncated), `success` (from 0 to 1, or None if the
+                environment does not say), `lane`, and `score` if the trainer has one.
         """
 
     @property
@@ -213,7 +213,7 @@ class Selector(ABC):
         return {}
 
     def corners(self, default: Context) -> list[dict[str, Any]]:
-        """Returns contexts that bound all those that may be sampled, over a default context.
+        """Returns contexts with the lowest and highest values that may be sampled; other features are as in `default`.
 
         They are all combinations of the features' extremes. If there are more than 256, only: all smallest values, all
         largest values, and each extreme value alone with the others at their defaults.
@@ -311,7 +311,7 @@ class RoundRobin(Selector):
 
 
 class Random(Selector):
-    """Chooses a context at random, each with the same probability."""
+    """Chooses a context uniformly at random."""
 
     def choose(self, rng: np.random.Generator) -> Any:
         keys = self.contexts_keys
@@ -323,7 +323,7 @@ class Random(Selector):
 
 
 class Static(Selector):
-    """Chooses always the same context.
+    """Always chooses the same context.
 
     Args:
         context_id: The id of the context; None for the first one. A mapping counts as `contexts`, as in CARL.
@@ -356,7 +356,7 @@ class Static(Selector):
 
 
 class Custom(Selector):
-    """Chooses contexts by a function of the user.
+    """Chooses contexts with your function.
 
     Args:
         function: `(selector) -> context_id`. It may read all attributes of the selector and take random numbers from
@@ -427,8 +427,8 @@ class Sampled(Selector):
     Args:
         space: The features to sample: a `ContextSpace`, or an argument of its constructor, such as a list of features.
             A normal distribution without bounds gets those of the environment's feature.
-        n: The number of different contexts, which repeat in the same order; None for a new one in each episode. All n
-            of them follow from a single random number, taken for the first.
+        n: The number of different contexts, which repeat in the same order; None for a new one in each episode. A
+            single random number, taken for the first, determines all n.
         defaults: Values of other features, in place of the environment's defaults.
 
     Raises:
@@ -471,15 +471,15 @@ class Sampled(Selector):
         return number, context
 
     def sample_columns(self, rng: np.random.Generator, n: int) -> dict[str, NDArray[Any]] | None:
-        """Chooses as n calls of `select` do, all at once, and returns the sampled values by feature.
+        """Samples n contexts at once, as n calls of `select` would; returns an array of values for each feature.
 
         Args:
             rng: The context stream of the environment.
             n: The number of contexts, at least 1.
 
         Returns:
-            For each sampled feature an array of shape (n,); contexts otherwise are the `defaults`. None, before
-            anything has changed, if this selector chooses one by one.
+            For each sampled feature an array of shape (n,); contexts otherwise are the `defaults`. None, with nothing
+            changed, if this selector can only choose one by one.
         """
         features = self.drawn_from
         others = {} if self._declared is None else self._declared.features

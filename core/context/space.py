@@ -38,7 +38,7 @@ class ContextSpace:
 
     @classmethod
     def of(cls, given: Any) -> ContextSpace:
-        """Returns a context space unchanged, and makes one of any other argument of the constructor."""
+        """Makes a context space from anything that the constructor takes; returns a context space unchanged."""
         return given if isinstance(given, ContextSpace) else cls(given)
 
     @property
@@ -160,7 +160,7 @@ class ContextSpace:
         return {name: found[name] for name in self._features if name in found}
 
     def grid(self, values: Mapping[str, Iterable[Any]]) -> dict[int, dict[str, Any]]:
-        """Returns the full contexts of all combinations of values, the last feature varying fastest, by 0, 1, 2, ….
+        """Returns all combinations of values as full contexts with the ids 0, 1, 2, …; the last feature varies fastest.
 
         `values` has the values of each feature that varies, by name; the other features have their defaults.
 
@@ -174,16 +174,16 @@ class ContextSpace:
         }
 
     def to_configspace(self) -> Any:
-        """Returns a `ConfigSpace.ConfigurationSpace` with the same features, which `ContextSpace` takes back.
+        """Returns a `ConfigSpace.ConfigurationSpace` with the same features, which `ContextSpace` reads back.
 
         Raises:
-            ContextError: ConfigSpace has nothing like a feature of a class of your own.
+            ContextError: A feature has a class of your own, for which ConfigSpace has no counterpart.
             MissingBackend: ConfigSpace is not installed.
         """
         return configuration_space(self._features.values())
 
     def spec(self) -> dict[str, Array | Discrete]:
-        """Returns the spec of `encode`: by feature, a scalar within its finite bounds, or the index of a choice."""
+        """Returns the spec of encoded contexts: for each feature a scalar within its finite bounds, or an index."""
         return {name: feature.spec for name, feature in self._features.items()}
 
     def encode(self, context: Mapping[str, Any]) -> dict[str, np.generic]:

@@ -30,7 +30,7 @@ class Episode(NamedTuple):
 
     @property
     def sums(self) -> list[float]:
-        """The numbers that `statistics` averages, and how often."""
+        """The numbers that `statistics` sums up, with 1 or 0 to count the episodes that have them."""
         return [1, self.total, self.length, self.success or 0.0, self.success is not None]
 
 
@@ -87,8 +87,8 @@ class Numbers:
 class Curriculum(Selector):
     """A selector that learns from how episodes end.
 
-    A subclass defines `weigh`, and to learn more than `statistics` has, `learn`. The attributes that `learn` changes
-    are in `learned`, so that `state_dict` holds them; what a choice changes is in `position`.
+    A subclass defines `weigh`, and `learn` to learn more than `statistics` has. It lists the attributes that `learn`
+    changes in `learned`, so that `state_dict` holds them; it keeps what choices change in `position`.
 
     Args:
         seed: The seed of its random numbers, an integer of at least 0.
@@ -184,7 +184,7 @@ class Curriculum(Selector):
                 self._kept = None
 
     def check(self, episodes: list[Episode]) -> list[Episode]:
-        """Checks the episodes of a call of `tell`, before any has an effect; returns what `learn` gets."""
+        """Checks all episodes of a `tell` before `learn` sees any of them; returns them as `learn` takes them."""
         for episode in episodes if self._instead_of_success else ():
             if episode.success is None:
                 raise ContextError(
@@ -201,17 +201,17 @@ class Curriculum(Selector):
             raise ContextError(f"tell: {self._unknown(key)}") from None
 
     def learn(self, episode: Episode, place: int) -> bool:
-        """Learns from an episode; returns True if `weigh` may then return other weights.
+        """Learns from an episode; returns True if that may have changed the weights.
 
         Args:
             episode: The episode.
-            place: That of its context in `contexts_keys`.
+            place: The index of its context in `contexts_keys`.
         """
         return True
 
     @property
     def statistics(self) -> dict[str, NDArray[np.float64]]:
-        """`episodes`, their number, and means of `return`, `length` and `success`, in the order of `contexts_keys`.
+        """The number of `episodes` and the mean `return`, `length` and `success`, in the order of `contexts_keys`.
 
         A mean is NaN where there is nothing to average.
         """
@@ -257,11 +257,11 @@ class Curriculum(Selector):
         return ("seed", "position", "contexts", "contexts_keys", "_begun", "_sums", "_place", *self.learned)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns all that decides coming choices; it can be pickled, and shares nothing with the curriculum."""
+        """Returns everything that the curriculum has learned, as a copy that can be pickled."""
         return {"kind": type(self).__name__, **copy.deepcopy({name: getattr(self, name) for name in self._names()})}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues from the result of `state_dict`, also before the environment has called `begin`.
+        """Restores the result of `state_dict`; may be called before the environment calls `begin`.
 
         Raises:
             ContextError: It is the state of another class, or of other contexts.
@@ -316,7 +316,7 @@ class Sampling(Curriculum):
 
 
 class Custom(Curriculum):
-    """Chooses by the weights that a function of the user makes of the statistics.
+    """Chooses by weights that your function computes from the statistics.
 
     Args:
         function: `(statistics) -> weights`: numbers of at least 0, not all 0, as an array in the order of
@@ -345,7 +345,7 @@ class Custom(Curriculum):
 
 
 class Handed(Selector):
-    """Takes the contexts that a curriculum in another process chooses, and keeps the episodes for it.
+    """Uses the contexts that a curriculum in another process chooses, and collects ended episodes for it.
 
     For environments that a framework puts into processes of their own; see `envoi.adapters.sb3.CurriculumVecEnv`.
     """
@@ -357,7 +357,7 @@ class Handed(Selector):
         super().__init__()
 
     def exchange(self, coming: Iterable[tuple[Any, Context]]) -> list[Mapping[str, Any]]:
-        """Adds contexts, with their ids, to those that are to come; returns the episodes that have ended since."""
+        """Queues contexts with their ids; returns the episodes that have ended since the last call."""
         self.position = {**self.position, "coming": (*self.position.get("coming", ()), *coming)}
         ended, self._ended = self._ended, []
         return ended

@@ -15,10 +15,10 @@ from .curriculum import Curriculum, Episode, check_ids, check_number
 class LearningProgress(Curriculum):
     """Chooses by bidirectional learning progress of success rates (Kanitscheider et al., 2021, arXiv:2106.14876).
 
-    The convention is that of "OMNI" (Zhang et al., 2023, arXiv:2306.01711), whose averages begin with the first rates:
-    those of a context begin with its first update. An update takes the mean success by context of the last
-    `update_every` episodes; contexts without any keep their averages. A part `uniform` of all choices is uniform, since
-    contexts are not evaluated apart from training here, and one that is never chosen could make no progress.
+    As in "OMNI" (Zhang et al., 2023, arXiv:2306.01711), averages start from the first rate: here a context's averages
+    start at its first update. An update takes the mean success by context of the last `update_every` episodes; contexts
+    without any keep their averages. A part `uniform` of all choices is uniform: contexts are evaluated only by
+    training, so one that is never chosen could make no progress.
 
     Args:
         baseline: The success rates of a random policy, below 1, by id; 0 for those that it leaves out.
@@ -102,7 +102,7 @@ class LearningProgress(Curriculum):
 
     @property
     def progress(self) -> NDArray[np.float64]:
-        """The learning progress of each context, also where it forgets, in the order of `contexts_keys`."""
+        """The absolute change of each context's success rate, in the order of `contexts_keys`; forgetting counts."""
         return np.abs(self._reweighed(self._fast) - self._reweighed(self._slow))
 
     def _reweighed(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:

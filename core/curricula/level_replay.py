@@ -31,7 +31,7 @@ class Level:
 
 
 class PrioritizedLevelReplay(Curriculum):
-    """Replays contexts of high scores more often (Jiang et al., 2021, arXiv:2010.03934).
+    """Replays contexts with high scores more often (Jiang et al., 2021, arXiv:2010.03934).
 
     A context has the probability (1 - staleness) · P + staleness · Q. P is proportional to h^(1 / temperature), h its
     score or 1 / the rank of that, and Q to the number of choices since it was chosen, both among contexts with a score.
@@ -280,7 +280,7 @@ def critic_score(
     discount: float = 0.999,
     trace: float = 0.95,
 ) -> float:
-    """Returns the score of an episode by the values that a critic had for it.
+    """Scores an episode by a critic's value estimates.
 
     Args:
         score: `"value_l1"`, the mean absolute generalised advantage; `"positive_value_loss"`, the mean of their

@@ -17,7 +17,7 @@ Vector = NDArray[np.float64]
 
 
 class SelfPaced(Sampling):
-    """Samples contexts of a normal distribution that moves to a target (Klink et al., 2021, JMLR 22).
+    """Samples contexts from a normal distribution that moves towards a target (Klink et al., 2021, JMLR 22).
 
     Each `update_every` episodes make a move: the distribution comes as near to the target as it can, in
     Kullback-Leibler divergence, with a divergence of the old from the new one of at most `kl`, and an expected return

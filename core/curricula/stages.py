@@ -18,7 +18,7 @@ Box = Mapping[str, tuple[float, float]]
 
 
 class Sequential(Curriculum):
-    """Chooses within a stage, each context with the same probability; how episodes end decides the stage.
+    """Chooses uniformly among the contexts of a stage; the results of episodes decide when the stage changes.
 
     After each `window` episodes of the present stage (others do not count), the mean of `measure` is compared: from
     `promote` on the next stage begins; below `promote - margin` in `patience` windows in a row, the one before.
@@ -26,7 +26,7 @@ class Sequential(Curriculum):
     Args:
         stages: Lists of ids, the first stage first.
         promote: The mean from which the next stage begins.
-        window: The number of episodes that a mean is of.
+        window: The number of episodes in each mean.
         patience: The number of windows in a row that are needed to go back.
         margin: How far below `promote` a mean must be to go back; None to never go back.
         measure: `"success"`, `"return"` or `"length"`.
@@ -93,7 +93,7 @@ class Sequential(Curriculum):
 
 
 class Annealed(Sampling):
-    """Samples features uniformly in a box that moves from one to another, around the environment's default context.
+    """Samples features uniformly from a box that moves from `start` to `end`; other features have their defaults.
 
     Each bound moves linearly with the sum of the lengths of all episodes that have ended, or of their successes, until
     that reaches `steps`.
@@ -101,7 +101,7 @@ class Annealed(Sampling):
     Args:
         start: The first box, `{feature: (low, high)}`.
         end: The last box, of the same features.
-        steps: The sum at which the box is the last one.
+        steps: The sum at which the box reaches `end`.
         measure: `"length"` or `"success"`.
         seed: See `Curriculum`.
     """
@@ -137,7 +137,7 @@ class Annealed(Sampling):
 
     @property
     def box(self) -> dict[str, tuple[float, float]]:
-        """The present box, `{feature: (low, high)}`."""
+        """The current box, `{feature: (low, high)}`."""
         part = min(self._sum / self.steps, 1.0)
         return {
             name: (low + (self.end[name][0] - low) * part, high + (self.end[name][1] - high) * part)

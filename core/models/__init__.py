@@ -49,17 +49,17 @@ NAMES = (*MODELS, *GAMES)
 
 
 def make(name: str, max_episode_steps: int | None = None, compiled: bool = False, **arguments: Any) -> Env | MultiEnv:
-    """Makes one of the example models; a model of one agent gets its usual time limit.
+    """Makes one of the example models; a single-agent model gets its usual time limit.
 
     Args:
         name: One of `NAMES`.
         max_episode_steps: A time limit in place of the usual one.
-        compiled: If True, a model of one agent steps by a compiled kernel; see `envoi.compiled`.
+        compiled: If True, a single-agent model steps in a compiled kernel; see `envoi.compiled`.
         **arguments: Arguments of the model's constructor.
 
     Raises:
         UnknownName: There is no such model; the message suggests similar names.
-        SpecError: A time limit or `compiled` was given for a game of several agents.
+        SpecError: A time limit or `compiled` was given for a multi-agent game.
         NotCompilable: `compiled` is True, and numba is not installed.
     """
     if name not in NAMES:

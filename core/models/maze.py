@@ -73,7 +73,7 @@ class Maze(Model):
 
     @staticmethod
     def level(picture: str) -> dict[str, int]:
-        """Returns the context of a picture: 13 lines of `#` (wall), `.`, `G` (goal), and one of `^>v<` (agent)."""
+        """Makes a context from a picture: 13 lines of `#` (wall), `.`, `G` (goal), and one of `^>v<` (agent)."""
         lines, cells = picture.split(), "".join(picture.split())
         agents = [place for place, cell in enumerate(cells) if cell in ARROWS]
         if [*map(len, lines)] != [SIZE] * SIZE or (len(agents), cells.count("G")) != (1, 1):
@@ -84,7 +84,7 @@ class Maze(Model):
 
     @staticmethod
     def mutate(context: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-        """Returns a context with five changes: a wall that comes or goes, or the agent or the goal in another cell.
+        """Returns a context with five changes, each of which adds or removes a wall or moves the agent or the goal.
 
         Args:
             context: The level.

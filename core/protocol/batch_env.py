@@ -141,7 +141,7 @@ class BatchEnv(Env):
         return [seed] * self.batch_size
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
-        """Sets features of the coming episodes of some lanes, in a batch whose lanes take contexts.
+        """Sets features for the coming episodes of some lanes, in a batch whose lanes take contexts.
 
         Args:
             context: By feature, one value for each of these lanes, or one for all of them. The values must have been

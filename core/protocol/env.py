@@ -88,7 +88,7 @@ def as_step(program: Program) -> Finish:
 
 
 class Env(Process):
-    """An environment of one agent.
+    """A single-agent environment.
 
     Attributes:
         observation_spec: The spec of observations.

@@ -143,16 +143,16 @@ def _beside_step(env: Env | MultiEnv, name: str, otherwise: Any) -> Any:
 
 
 def explain(env: Any) -> str:
-    """Returns the source of an environment's written step, with a comment above the lines of each layer.
+    """Returns the source that envoi wrote for an environment's step, with a comment above the lines of each layer.
 
-    The text is the same for the same composition of layers. For a step that is called as it is, the comment says what
-    it is, and where to look further.
+    The text is the same for the same composition of layers. If the environment's own `step` is called instead, the
+    comment names it and says where to look further.
 
     Args:
         env: A form of any framework, or a core environment, for which it is the step that forms and wrappers call.
 
     Raises:
-        SpecError: It has no step.
+        SpecError: `env` has no step.
     """
     step = getattr(env, "step", None)
     if not callable(step):

@@ -108,7 +108,7 @@ class _ForEach:
 
 
 class MultiEnv(Process):
-    """An environment of several agents. Its specs are mappings from each possible agent.
+    """A multi-agent environment. Its specs are mappings with an entry for each possible agent.
 
     Attributes:
         possible_agents: All agents that may ever be in play, in the order of all mappings.

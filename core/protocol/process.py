@@ -110,31 +110,31 @@ class Process(metaclass=Kind):
 
     @property
     def step_record(self) -> Record:
-        """The record of the episode, which all layers share that step as one function."""
+        """The record of the episode, shared by all layers that one function steps."""
         if self._step_record is None:
             self._step_record = Record(None)
         return self._step_record
 
     @property
     def outer_record(self) -> Record:
-        """The record that the layers around this environment share if its `step` is the user's own."""
+        """The record that outer layers share if the user wrote this environment's `step`."""
         if self._outer_record is None:
             self._outer_record = Record(None)
         return self._outer_record
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
-        """Returns an observation spec that holds under several contexts, and under the present and the default one.
+        """Returns an observation spec that is valid in the given contexts, the current one and the default one.
 
         Most environments have the same spec under all contexts. An environment whose bounds depend on the context may
         afterwards be given any of these contexts.
 
         Args:
-            contexts: Contexts, feature by feature the extremes of all that will be used.
+            contexts: Contexts that have the lowest and highest values of each feature that will be used.
         """
         return self.observation_spec
 
     def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the options of a reset that would not reach the author's code.
+        """Returns the reset options that would not reach the author's code.
 
         A wrapper that reads options itself overrides this too, and asks the inner environment about the rest.
 
@@ -173,12 +173,12 @@ class Process(metaclass=Kind):
 
     @property
     def is_unchanged(self) -> bool:
-        """True while no other rewarder is set, nor another context in an environment that came from a framework."""
+        """True while the rewarder is the original one, and so is the context of an imported environment."""
         return self._rewarder is None
 
     @property
     def declared_reward_spec(self) -> SpecTree:
-        """The reward spec of the environment's own rewarder, also while another is set."""
+        """The reward spec of the environment's own rewarder, even while another is set."""
         return self.reward_spec if self._rewarder is None else self._declared_reward_spec
 
     @property
@@ -234,7 +234,7 @@ class Process(metaclass=Kind):
         return snapshot.content
 
     def assign_lane(self, number: int) -> None:
-        """Sets the index of this environment among all lanes that are stepped at the same time; call it before a reset.
+        """Sets the lane number: the index among all environments that are stepped together. Call it before a reset.
 
         `Contextual` starts its round of contexts at this index, so that lanes have different contexts. Batches,
         wrappers and importers pass it on; resets, copies and snapshots keep it.

@@ -33,7 +33,7 @@ class Termination(OfTransition):
         raise NotImplementedError
 
     def of_lanes(self, states: Sequence[Any], actions: Sequence[Any], next_states: Sequence[Any]) -> NDArray[np.bool_]:
-        """Returns bools of shape (n,) for transitions that are given one by one.
+        """Evaluates the condition for n transitions, one by one; returns bools of shape (n,).
 
         Args:
             states: The n states.

@@ -205,7 +205,7 @@ class MultiDiscrete(Spec):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of a value, that of `nvec`."""
+        """The shape of a value: the shape of `nvec`."""
         return self.nvec.shape
 
     @property

@@ -52,7 +52,7 @@ class Spec:
         raise NotImplementedError
 
     def zeros(self) -> Any:
-        """Returns the value of this spec that is closest to all zeros, or the shortest one of variable length."""
+        """Returns the value closest to all zeros, or the shortest if values have variable length."""
         raise NotImplementedError
 
     def arguments(self) -> dict[str, Any]:

@@ -138,7 +138,7 @@ class Sequence(Spec):
         return self.stacked(()) if self.stack else ()
 
     def stacked(self, elements: tuple[Any, ...]) -> Any:
-        """Returns m values of `spec`, m ≥ 0, as one with the structure of `spec` and leaves of shape (m, …)."""
+        """Stacks m ≥ 0 values of `spec` into one value of the same structure, with leaves of shape (m, …)."""
         if not elements:
             return tree.map_leaves(lambda leaf: np.zeros((0, *leaf.shape), leaf.dtype), self.spec)
         return tree.map_leaves(lambda *leaves: np.stack([np.asarray(x) for x in leaves]), *elements)

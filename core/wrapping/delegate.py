@@ -166,7 +166,7 @@ class Around(Process, Generic[Inside]):
 
     @property
     def reports_ends(self) -> bool:
-        """True if a wrapper inside must know of episodes that end outside of it."""
+        """True if an inner wrapper must be notified when an outer wrapper ends an episode."""
         return getattr(self._env_inside, "reports_ends", False)
 
     def ended_outside(self, lanes: Any = None, terminated: bool = False) -> None:

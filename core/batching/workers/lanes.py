@@ -267,7 +267,7 @@ class WorkerLanes(Lanes):
 
     @_in_turn
     def recv(self, count: int | None = None) -> LanesStep:
-        """Returns the steps of lanes that are done, in the order in which they were.
+        """Waits for lanes that have finished their step; returns them in the order in which they finished.
 
         Args:
             count: The number of lanes to wait for; None for all that are done by now, at least one.
@@ -277,7 +277,7 @@ class WorkerLanes(Lanes):
             (k, …).
 
         Raises:
-            EpisodeError: Fewer lanes than that have been sent.
+            EpisodeError: Fewer than `count` lanes have been sent.
             WorkerError: See the class.
         """
         wanted = 1 if count is None else count
@@ -443,7 +443,7 @@ class WorkerLanes(Lanes):
 
     @property
     def rewarder(self) -> Rewarder:
-        """A copy of the rewarder of the lanes; can be set for all of them."""
+        """A copy of the lanes' rewarder. Setting it sets the rewarder of all lanes."""
         return self.envs[0].rewarder
 
     @rewarder.setter
