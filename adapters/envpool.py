@@ -116,7 +116,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         }
 
     def native_lanes_space(self, what: str) -> Any:
-        """Returns None: a pool has no space of all lanes."""
+        """Returns None, because a pool has no batched space."""
         return None
 
     # Values.
@@ -257,7 +257,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         self._in_flight[index] = True
 
     def recv(self) -> LanesStep:
-        """Returns the steps of the first `count` lanes that are done; of all lanes that were sent, if that is n.
+        """Returns the steps of the first `count` lanes that finish, or of all lanes that were sent if `count` is n.
 
         Returns:
             `(lanes, step)`: the indices of k lanes, in ascending order, and their steps, with leaves of shape (k, …).

@@ -32,7 +32,7 @@ def load(name: str, **arguments: Any) -> Env:
         **arguments: More arguments for the function that makes the environment; they override those in the name.
 
     Returns:
-        The core environment; a name of several agents makes a `MultiEnv`, which type checkers see by `load_multi`.
+        The core environment; a multi-agent name makes a `MultiEnv`; for type checkers see `load_multi`.
 
     Raises:
         UnknownName: There is no such scheme or environment; the message suggests similar names.

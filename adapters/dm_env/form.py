@@ -117,7 +117,7 @@ class _Episode:
 
 
 class ToDmEnv(SpecMethods, OpenForm, dm_env.Environment):
-    """A core environment as a dm_env one.
+    """A core environment as a dm_env environment.
 
     In dm_env `reset` takes no arguments: call `seed(s)` before it to seed it, and set `reset_options` for options.
 

@@ -65,7 +65,7 @@ class DescribedForm(CoreGenerator):
 
 
 class ToGymnasium(DescribedForm, OpenForm, gymnasium.Env[Any, Any]):
-    """A core environment as a gymnasium one.
+    """A core environment as a gymnasium environment.
 
     A step calls the core's step and returns five of its six values. Everything else (spaces, conversions of values) is
     decided at construction.
@@ -97,7 +97,7 @@ class ToGymnasium(DescribedForm, OpenForm, gymnasium.Env[Any, Any]):
 
     @property
     def unwrapped(self) -> gymnasium.Env[Any, Any]:
-        """The native environment inside all wrappers if it is one of gymnasium, else this form.
+        """The native environment inside all wrappers if it is a gymnasium environment, else this form.
 
         In the latter case, the form has the public attributes of its model, or of its source of another framework.
         """

@@ -240,7 +240,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The source's generator, or one of the import if each lane has its own; settable."""
+        """The source's generator, or the import's own if each lane has one; settable."""
         generator = self.unwrapped.np_random
         return generator if isinstance(generator, np.random.Generator) else self.streams.dynamics
 

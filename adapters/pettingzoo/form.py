@@ -49,7 +49,7 @@ def losses_of_agents(multi: MultiEnv) -> list[Loss]:
 
 
 class Form(MultiForm):
-    """Base of a form of either API, whose `state_space` exists only if the core has a `state_spec`."""
+    """The base class of both forms; `state_space` exists only if the core has a `state_spec`."""
 
     _framework = NAME
     _planned = ("_encoders", "_decoders", "_encode_state", "_at_once", "_step")
@@ -123,15 +123,15 @@ def agents_infos(infos: dict[Any, Any]) -> dict[Any, Any]:
 
 
 class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
-    """A core environment as a PettingZoo Parallel one, whose `step` ignores the actions of waiting agents.
+    """A core environment as a PettingZoo Parallel one; `step` ignores the actions of waiting agents.
 
     Args:
-        core: The core environment, of one agent or of several.
+        core: The core environment, single-agent or multi-agent.
         validate: If True, every value is checked against its spec.
 
     Attributes:
         core: The core environment.
-        multi: The core environment as one of several agents.
+        multi: The core environment as a `MultiEnv`.
     """
 
     @property
@@ -195,12 +195,12 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
     """A core environment as a PettingZoo AEC one.
 
     Args:
-        core: The core environment, of one agent or of several.
+        core: The core environment, single-agent or multi-agent.
         validate: If True, every value is checked against its spec.
 
     Attributes:
         core: The core environment.
-        multi: The core environment as one of several agents.
+        multi: The core environment as a `MultiEnv`.
         agents: The agents in play, and those that have ended but not had their last turn. This and the following
             attributes exist from the first reset on. PettingZoo's own code changes this list.
         agent_selection: The agent whose turn it is.

@@ -55,7 +55,7 @@ def load(scheme: str, name: str, **arguments: Any) -> ParallelEnv[Any, Any, Any]
 
 
 def names(scheme: str) -> list[str]:
-    """Returns the names in PettingZoo's families, of each environment the latest version.
+    """Returns the names in PettingZoo's families, only the latest version of each environment.
 
     Args:
         scheme: `"pettingzoo"`.

@@ -213,7 +213,7 @@ def _parts(env: Env | MultiEnv, masked: bool = False) -> Iterator[tuple[Any, _Pa
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
-    """Lists the parts of a core environment that RLlib's networks receive less precisely, or that are refused."""
+    """Lists the parts of a core environment that RLlib's networks receive less precisely or not at all."""
     found: list[Loss] = []
     for _, part in _parts(env):
         found += _losses_in(part.observation, f"observation{part.place}", observation_leaf, observation_plan)

@@ -58,7 +58,7 @@ class WorkerSeeds:
         return None if repeated and not self.in_evaluation else core_seed
 
     def core_seed(self, seed: int) -> int:
-        """Returns the core's seed for one of RLlib's: of 31 bits, which every framework accepts."""
+        """Converts a seed of RLlib's to one of 31 bits, which every framework accepts."""
         words = np.random.SeedSequence([check_seed(seed), self.worker, int(self.in_evaluation)])
         return int(words.generate_state(1)[0] >> 1)
 

@@ -82,7 +82,7 @@ def to_sb3(env: Any, n: int | None = None, *, validate: bool = False) -> VecEnv:
         validate: Check every value against its spec, with an error that names leaf, step and lane.
 
     Returns:
-        A `VecEnv` with `.core`. Without `validate`, a `VecEnv` is returned as it is, and an import of one gives its
+        A `VecEnv` with `.core`. Without `validate`, a `VecEnv` is returned unchanged, and for an import of one its
         source.
 
     Raises:

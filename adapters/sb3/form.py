@@ -48,7 +48,7 @@ class ToSB3(AnyForm, _VecEnv):
 
     Raises:
         SpecError: `core` is not a batch.
-        LossyConversion: Stable-Baselines3 has no place for a part of it.
+        LossyConversion: Stable-Baselines3 cannot express a part of it.
     """
 
     _framework = NAME
@@ -106,7 +106,7 @@ class ToSB3(AnyForm, _VecEnv):
         return seeds[0] if any(isinstance(layer, AgentLanes) for layer in core_layers(self.core)) else seeds
 
     def step_async(self, actions: Any) -> None:
-        """Takes the actions, of shape (n, …), of the step that `step_wait` does."""
+        """Stores the actions, of shape (n, …), for the step that `step_wait` runs."""
         if self._actions is not None:
             raise EpisodeError("step_async: a step is under way; call step_wait() first")
         self._actions = self._decode(actions)
@@ -215,7 +215,7 @@ class ToSB3(AnyForm, _VecEnv):
         return self._attributes.are_wrapped(wrapper_class, [*self._get_indices(indices)])
 
     def get_images(self) -> Sequence[Any]:
-        """Returns a picture of each lane, uint8 of shape (height, width, 3); None where `render_mode` is another."""
+        """Returns a picture of each lane, uint8 (height, width, 3); None unless `render_mode` is `"rgb_array"`."""
         if self.render_mode != "rgb_array":
             warnings.warn(f"get_images: expected the render_mode 'rgb_array', got {self.render_mode!r}", stacklevel=2)
             return [None] * self.num_envs

@@ -21,10 +21,10 @@ NAME = "sb3"
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
-    """Lists what of a core environment would not survive the way to Stable-Baselines3 and back.
+    """Lists the parts of a core environment that are lost on the way to Stable-Baselines3 and back.
 
     Args:
-        env: The core environment; several agents are lanes there.
+        env: The core environment; if it is multi-agent, its agents become lanes.
     """
     return losses_for(env, _losses, lambda env: batch_of_agents(env, NAME) if isinstance(env, MultiEnv) else env)
 

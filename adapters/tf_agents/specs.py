@@ -167,7 +167,7 @@ def from_number_spec(spec: Any, path: str) -> SpecTree:
 
 
 def losses(env: Env, exact: bool = False) -> list[Loss]:
-    """Lists the parts of an environment of one agent that TF-Agents cannot express.
+    """Lists the parts of a single-agent environment that TF-Agents cannot express.
 
     Args:
         env: The core environment.

@@ -1,4 +1,4 @@
-"""`compiled`: a model as an environment of one lane that steps by a kernel."""
+"""`compiled`: a model as a single environment whose steps run in a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contexts in a table: lanes have places in it, and no dicts of their own."""
+"""A table of contexts: a lane has an index into it rather than a dict of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contexts of the lanes of one model, as columns: arrays with one value a lane."""
+"""The contexts of a model's lanes as columns: arrays with one value per lane."""
 
 from __future__ import annotations
 

@@ -334,7 +334,7 @@ class Lanes(BatchEnv):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The batch's generator. Setting it seeds each lane's own generator from it; shared streams use it itself."""
+        """The batch's generator. Setting it seeds the lanes' own generators; lanes that share streams use it."""
         return self.streams.dynamics
 
     @rng.setter

@@ -1,4 +1,4 @@
-"""`ModelLane`, one lane of a model's lanes as an environment."""
+"""`ModelLane`, a single lane of a batch of models as an environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lanes of one scalar `Model`, whose episodes are columns that a loop or a kernel steps."""
+"""Lanes of one scalar `Model`: their episodes are stored as columns, which a loop or a kernel steps."""
 
 from __future__ import annotations
 

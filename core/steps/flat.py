@@ -1,4 +1,4 @@
-"""The engine: a program as one Python function, of one lane or of many, which stores what lasts at its end.
+"""The engine: it writes a program as one Python function, for one lane or many, which stores its results last.
 
     def make(record, gate, model, ...):
         def step(action):

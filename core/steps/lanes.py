@@ -1,4 +1,4 @@
-"""Functions that the stages of many lanes call: for values that some lanes replace, and for counts of steps."""
+"""Functions that vectorized stages call: they replace values in some lanes, and count steps."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
 """Programs: what one step does, as stages that the layers of an environment contribute.
 
 A stage is a few lines of Python over registers, which are the local variables of the function that an engine writes:
-`action`, the six values of a step, and what its layer declares. Which registers it reads is found in its lines.
+`action`, the six values of a step, and what its layer declares. Engines find the registers that it reads.
 
     Stage("Model", "state = model.transition(before, action, streams.dynamics)", ("state",))
     Stage("Model", "observation = model.observe(state, streams.observation)", ("observation",))
 
-An engine writes the stages of all layers into one function, and after them what lasts. Resets call one layer inside the
-other.
+An engine writes the stages of all layers into one function, which stores its results last. Resets are nested calls.
 """
 
 from __future__ import annotations

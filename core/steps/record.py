@@ -1,4 +1,4 @@
-"""The record of an episode: why the next step must not simply run, shared by a model and the wrappers around it."""
+"""The record of an episode, shared by a model and its wrappers: the reason why the next step must not simply run."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ from ..wrapping.lifted import Lifted, ended
 class ActionRepeat(Lifted):
     """Repeats each action `times` times or until the episode ends; adds rewards and multiplies discounts.
 
-    Infos are merged, and later entries win. Lanes of a batch that have ended wait while the others continue. Several
-    agents repeat their actions while the same agents are to act and none has ended.
+    Infos are merged, and later entries win. Lanes of a batch that have ended wait while the others continue. In a
+    multi-agent environment, actions repeat while the same agents act and none has ended.
 
     Args:
         env: The environment.

@@ -192,7 +192,7 @@ class ActionOffset(Lifted):
 
 
 class OneHotAction(Lifted):
-    """Takes one-hot vectors in place of integer actions: the largest element wins, the first of equal ones.
+    """Takes one-hot vectors in place of integer actions: the largest element wins (of equal ones, the first).
 
     Each integer becomes a last axis with one element per value. Leaves that are not bounded integers stay as they are,
     and so does an action without integers.

@@ -60,7 +60,7 @@ class GoalReplay(Lifted):
         return spec
 
     def state_with_goal(self, state: Any, goal: Any) -> Any:
-        """Returns a state with another goal, for the rewarder; by default, states are taken for observations.
+        """Returns a state with another goal, for the rewarder. By default a state is treated as an observation.
 
         Args:
             state: The state.

@@ -179,7 +179,7 @@ class Represented(Lifted):
 
     @property
     def state(self) -> Any:
-        """The represented state; settable, to a state of the environment inside.
+        """The represented state. Setting it takes a state of the inner environment.
 
         Raises:
             NotRepresented: The state has neither a representation nor a `state_spec`.

@@ -28,7 +28,7 @@ class Validated(Wrapper):
     The functions of a model are also checked not to change a state in place.
 
     Args:
-        env: The environment; one of several agents makes a `ValidatedMulti`.
+        env: The environment; a `MultiEnv` makes a `ValidatedMulti`.
 
     Raises:
         SpecError: In a reset or step, a value lies outside its spec (the message names leaf, step and episode), or a
@@ -73,7 +73,7 @@ class Validated(Wrapper):
         return result
 
     def check(self, result: Reset | Step, *, step: int, episode: int, restart: Any = None) -> None:
-        """Checks a result of the environment inside that did not pass through this wrapper.
+        """Checks a result that code got from the inner environment directly.
 
         Args:
             result: The result of its reset or step.
@@ -159,7 +159,7 @@ def _are_within(spec: SpecTree, values: Any, path: str, n: int, kept: Any) -> bo
 
 
 class ValidatedMulti(MultiWrapper):
-    """`Validated` for several agents: each one's actions, observations, rewards and discounts are checked.
+    """`Validated` for multi-agent environments: each one's actions, observations, rewards and discounts are checked.
 
     Args:
         env: The environment.
@@ -198,7 +198,7 @@ class ValidatedMulti(MultiWrapper):
         return result
 
     def check(self, result: MultiReset | MultiStep, *, step: int, episode: int) -> None:
-        """Checks the latest result of the environment inside, where it did not pass through this wrapper.
+        """Checks the latest result, if code got it from the inner environment directly.
 
         Args:
             result: The result of its reset or step.

@@ -31,15 +31,15 @@ SPECS = ("observation_spec", "action_spec", "reward_spec", "discount_spec")
 
 
 class Specs(NamedTuple):
-    """The specs inside a wrapper, of one agent.
+    """The specs of the environment inside a wrapper, for one agent.
 
     Attributes:
         observation: The inner observation spec.
         action: The inner action spec.
         reward: The inner reward spec.
         discount: The inner discount spec.
-        lanes: The number n of lanes, where values have a leading axis of n; None where they have no such axis.
-        agent: The agent; None where there is one.
+        lanes: The number of lanes if values have a leading lane axis, else None.
+        agent: The agent; None in a single-agent environment.
     """
 
     observation: SpecTree
@@ -63,21 +63,21 @@ class Change:
         reward_spec: The spec of rewards.
         discount_spec: The spec of discounts.
         action: `(action) -> action` of the inner environment.
-        observation: `(observation) -> observation`, or `(observation, memory)` where there is a memory.
-            A function of the library may have an attribute `step_lines`, which written steps contain instead of a
-            call: lines that replace `observation`, with `$` before their own names, and the objects that they name.
+        observation: `(observation) -> observation`, or `(observation, memory)` if there is a memory. A function of the
+            library may have an attribute `step_lines`, which written steps contain instead of a call: lines that
+            replace `observation`, with `$` before their own names, and the objects that they name.
         reward: `(reward) -> reward`, or `(reward, memory)`.
         begin: `(observation) -> memory`, from the first observation of an episode.
         remember: `(memory, action, observation, reward) -> memory`, from the agent's own action and the values inside.
-        note: `(memory, info) -> memory`, from the info inside, at resets and steps, after the above; not where shared.
+        note: `(memory, info) -> memory`, from the info inside, at resets and steps, after the above; not if `shared`.
         truncated: `(flag, memory) -> flag`, bools in a batch. For several agents the memory must be shared.
         limit: The number of steps after which episodes are truncated, in place of a memory to truncate by. The lanes of
             models count the steps themselves.
-        info: `(memory) -> entries` to be added to the info, or `() -> entries` where there is no memory; in a batch
-            each with one element a lane.
+        info: `(memory) -> entries` to add to the info, or `() -> entries` without a memory; in a batch each has one
+            element per lane.
         watch: `(reward, terminated, truncated, info)`, called at the end of each step with its values. In a batch also
             with the masks of lanes that restart and that hold (or None); both flags are None where no lane has ended.
-            For several agents with dicts, and that of the first agent only.
+            With several agents it gets dicts, and only the first agent's is called.
         shared: If True, all agents share one memory, and per-agent arguments of `begin` and `remember` are None.
         by_lane: If True, the functions take one lane at a time, and are looped over the lanes of a batch.
     """
@@ -118,10 +118,10 @@ class Change:
                 raise SpecError(f"change: expected begin beside {name}, for that takes a memory")
 
     def counting(self, lanes: int | None) -> Change:
-        """Returns the change with functions that count the steps up to `limit`, if there is one.
+        """Adds functions that count steps up to `limit`; returns the change itself if it has no limit.
 
         Args:
-            lanes: The number of lanes; None where values have no lane axis.
+            lanes: The number of lanes; None if values have no lane axis.
         """
         limit = self.limit
         if limit is None:
@@ -142,7 +142,7 @@ class Change:
         return replace(self, limit=None, shared=True, begin=begin, remember=remember, truncated=truncated, **own)
 
     def with_memory(self) -> tuple[_OfTwo | None, _OfTwo | None, _OfOne | None]:
-        """Returns `observation`, `reward` and `info` as functions that take a memory last, also where there is none."""
+        """Returns `observation`, `reward` and `info` as functions whose last argument is the memory, even if unused."""
         see, pay, tell = cast("tuple[Any, Any, Any]", (self.observation, self.reward, self.info))
         if self.begin is not None:
             return see, pay, tell

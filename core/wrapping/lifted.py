@@ -39,12 +39,12 @@ else:
 
 
 class Lifted(_Base):
-    """A wrapper that defines its change for one agent, and works over one agent, several agents, and batches.
+    """A wrapper that defines its change for one agent, and works around an `Env`, a `MultiEnv` or a batch.
 
-    A subclass sets its own attributes, then calls `super().__init__(env)`, and defines `change`. One that does more
-    overrides `reset(**arguments)` and `step(action, restart=None, hold=None)`, which all kinds have, and calls
-    `super()`. One that needs code of its own for each kind asks `isinstance(self, MultiEnv)`, and of an `Env` whether
-    `batch_size` is None.
+    A subclass sets its own attributes, then calls `super().__init__(env)`, and defines `change`. To do more, it
+    overrides `reset(**arguments)` and `step(action, restart=None, hold=None)`, which are the same for all kinds, and
+    calls `super()`. To tell kinds apart, it asks `isinstance(self, MultiEnv)`, and for an `Env` if `batch_size` is
+    None.
 
     Args:
         env: The environment inside: an `Env`, a batch or a `MultiEnv`; the wrapper then is one too.
@@ -81,17 +81,17 @@ class Lifted(_Base):
         return Change()
 
     def beginning(self, restart: Any) -> Any:
-        """Prepares a step inside in which lanes are auto-reset; a `reset` has none.
+        """Prepares a step of the inner environment that auto-resets lanes; `reset` does not call it.
 
         Returns:
-            An object whose `stepped()` is called after the step inside, and whose `__exit__` when all layers have
-            stepped, or with the error of one, when it takes back what was done.
+            An object whose `stepped()` is called after the inner step, and whose `__exit__` is called when all layers
+            have stepped, or with the error of one, to undo the preparation.
         """
         raise NotImplementedError
 
     @property
     def stands_for(self) -> tuple[type, ...]:
-        """The classes of environments and wrappers that this one is an instance of, as what is inside it."""
+        """The classes that this wrapper is an instance of, according to the environment inside."""
         return (MultiEnv, MultiWrapper) if isinstance(self.env, MultiEnv) else (Env, Wrapper)
 
     def _plan(self) -> None:
@@ -190,7 +190,7 @@ class Lifted(_Base):
 
     @property
     def has_own_step(self) -> bool:
-        """True if a subclass has a step of its own."""
+        """True if a subclass overrides `step`."""
         return type(self).step is not Lifted.step
 
     @property
@@ -217,7 +217,7 @@ class Lifted(_Base):
 
     @property
     def observation(self) -> Any:
-        """The latest observation, made from the inner one at each reading; of several agents, a method of an agent."""
+        """The latest observation, computed from the inner one at each access; in a `MultiEnv`, a method of an agent."""
         if self._memory is None:
             self._join()
         return self._look if self.is_several else self._seen(self.env.observation, self._memory)
@@ -252,7 +252,7 @@ class Lifted(_Base):
         return self._seen({agent: value}, memory)[agent]
 
     def check_agents(self, actions: Any) -> None:
-        """Refuses the actions of a step by others than the agents that are to act."""
+        """Raises an error unless exactly the acting agents have actions."""
         if self._cut:
             check_actions(actions, (), OVER)
         acting = self.acting
@@ -261,7 +261,7 @@ class Lifted(_Base):
         check_actions(actions, acting)
 
     def cut_all(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the values of a step in which all agents are truncated, and see the end."""
+        """Truncates all agents in the values of a step, and adds their final observations."""
         observation, reward, terminated, discount = values
         look = self._env_inside.observation
         seen = {agent: observation[agent] if agent in observation else look(agent) for agent in reward}
@@ -276,7 +276,7 @@ class Lifted(_Base):
         return self._told(info, memory, None if hold is None else ~np.asarray(hold))
 
     def check_cut(self, idle: Any) -> None:
-        """Refuses a step in which lanes act that this wrapper has truncated."""
+        """Raises an error if a lane acts that this wrapper has truncated."""
         if np.count_nonzero(self._cut):
             over = self._cut if idle is None else np.greater(self._cut, idle)
             if np.count_nonzero(over):

@@ -1,4 +1,4 @@
-"""The change of one agent as that of lanes, whose functions take arrays, or of several agents, which take mappings."""
+"""Lifts a change from one agent to lanes, where its functions take arrays, or to several agents, with mappings."""
 
 from __future__ import annotations
 

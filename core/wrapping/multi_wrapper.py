@@ -1,4 +1,4 @@
-"""Wrappers around environments of several agents."""
+"""Wrappers around multi-agent environments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .delegate import Around, Inner
 
 
 class MultiWrapper(Around[MultiEnv], MultiEnv):
-    """An environment of several agents that behaves as `env` does; subclass it and override the differences.
+    """A multi-agent environment that behaves as `env` does; subclass it and override the differences.
 
     Args:
         env: The environment inside.
@@ -40,7 +40,7 @@ class MultiWrapper(Around[MultiEnv], MultiEnv):
         return self.env.step(actions)
 
     def step_program(self) -> Program:
-        """Returns the stages of a step, which are those of the environment inside."""
+        """Returns the inner environment's program; a subclass may add stages."""
         return program_of(self.env)
 
     @property

@@ -1,4 +1,4 @@
-"""One agent as several and back: exact both ways.
+"""Single-agent environments as multi-agent ones, and back: exact both ways.
 
 `as_multi(env)` is a `MultiEnv` of one agent that behaves as `env` does; `as_single(multi)` an `Env` that behaves as the
 one agent of `multi` does; either undoes the other.

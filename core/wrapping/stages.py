@@ -1,4 +1,4 @@
-"""The stages that the change of a wrapper contributes to a step, of one lane and of many."""
+"""The stages that a wrapper's change contributes to a step, for one lane and for many."""
 
 from __future__ import annotations
 

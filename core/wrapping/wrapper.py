@@ -66,7 +66,7 @@ class Wrapper(Around[Env], Env):
         return self._env_inside.step(action, restart)
 
     def step_program(self) -> Program:
-        """Returns the stages of a step, which are those of the environment inside."""
+        """Returns the inner environment's program; a subclass may add stages."""
         return program_of(self.env)
 
     @property

@@ -63,7 +63,7 @@ def check_env(
             the environment alone.
         seed: The check uses the seeds after this one, and 0.
         episodes: Episodes of each rollout.
-        steps: Most steps of an episode.
+        steps: The largest number of steps of an episode.
         progress: Called with the subject and the key before each check.
 
     Returns:

@@ -51,7 +51,7 @@ class Report:
         keys: Keys of the requirements, in their order.
         seed: The check used the seeds after this one.
         episodes: Episodes of each rollout.
-        steps: Most steps of an episode.
+        steps: The largest number of steps of an episode.
         seconds: Duration of the check.
     """
 
@@ -81,11 +81,11 @@ class Report:
         return self.having("remark")
 
     def having(self, status: Status) -> tuple[Result, ...]:
-        """Returns the results of one status."""
+        """Returns the results with one status."""
         return tuple(result for result in self.results if result.status == status)
 
     def result(self, key: str, subject: str = ENV) -> Result | None:
-        """Returns the result of a requirement; None where it was not checked.
+        """Returns the result of a requirement; None if it was not checked.
 
         Args:
             key: Key of the requirement.
@@ -159,7 +159,7 @@ class Report:
 
     @property
     def heading(self) -> str:
-        """The environment, and what of it was checked."""
+        """The environment, and in which forms it was checked."""
         forms = " and in its forms" if len(self.columns) > 1 else ""
         return f"{self.env}, played by its own API ({self.api}){forms}"
 

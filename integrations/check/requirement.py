@@ -26,7 +26,7 @@ RAN: tuple[Status, ...] = ("passed", "failed", "remark", "narrowed")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a check: its status, the reason in one sentence, if there is one, and a suite's warnings."""
+    """The outcome of a check: a status, possibly a reason in one sentence, and the warnings of a test suite."""
 
     status: Status = "passed"
     reason: str = ""

@@ -105,7 +105,7 @@ def evaluate(
         batched: True if the policy takes observations of several episodes, with a leading axis, and returns as many
             actions. A model's actions may differ in the last bits between sizes of batches.
         out: A folder to write `evaluation.csv` and `evaluation.parquet` into.
-        address: A Ray cluster whose tasks play, such as "auto"; `workers` is their number, 1 a CPU by default.
+        address: A Ray cluster whose tasks play, such as "auto"; `workers` is their number, by default one per CPU.
         variant: The name of what was trained, for reports; None for that of the run, class or function.
         train_seed: The seed that the policy was trained with, for reports; None for that of the run or model.
         explore: Sample the actions of a run as in training, rather than take the best.

@@ -134,7 +134,7 @@ def evaluate_run(
 
     Where the env has a set of contexts (an `envoi.Contextual` at any depth of wrappers), episodes take them in turn.
     The file has the return in each context by its id, written as by `context_labels`. Of a batch, the first lane is
-    evaluated. Several agents are played by all of their policies, in RLlib's form alone; after self-play the learning
+    evaluated. A multi-agent env is played by all of its policies, only in RLlib's form; after self-play the learning
     policy meets each of its past versions in turn, on both sides, and the wins against each are counted.
 
     Args:
@@ -203,7 +203,7 @@ def evaluate_run(
 
 
 def compare(one_form: Sequence[Episode], other_form: Sequence[Episode], name: Form, other_name: Form) -> None:
-    """Compares the episodes of two forms.
+    """Raises an error if two forms gave different episodes.
 
     Args:
         one_form: Episodes of one form.

@@ -68,7 +68,7 @@ def report(
     resamples: int = 2000,
     bounds: tuple[float, float] | None = None,
 ) -> dict[str, list[Row]]:
-    """Writes what evaluations of several seeds and variants show: a page, and its tables as CSV, parquet and LaTeX.
+    """Reports evaluations of several seeds and variants: an HTML page, and tables as CSV, parquet and LaTeX.
 
     A score is the mean return of one `train_seed` in one context. Figures and intervals are those of rliable (Agarwal
     et al., 2021) over seeds and contexts. With fewer than five seeds there are no intervals, and nothing is claimed.

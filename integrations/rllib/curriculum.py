@@ -342,7 +342,7 @@ def curriculum_of(algorithm: Any) -> Any:
     """Returns the curriculum of an algorithm that was configured with one: the object that chooses and learns.
 
     Raises:
-        envoi.EnvoiError: It has none.
+        envoi.EnvoiError: The algorithm has no curriculum.
     """
     chooser = chooser_of(algorithm)
     if chooser is None:

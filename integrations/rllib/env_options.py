@@ -63,7 +63,7 @@ class EnvOptions:
 
     @classmethod
     def of(cls, holder: object) -> EnvOptions:
-        """Returns the options in `locals()` of a function that has them as arguments, or in an object's attributes."""
+        """Collects the options from a function's `locals()`, or from an object's attributes."""
         held: Mapping[str, Any] = holder if isinstance(holder, Mapping) else vars(holder)
         return cls(**{field.name: held[field.name] for field in fields(cls)})
 

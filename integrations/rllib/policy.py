@@ -114,7 +114,7 @@ def is_of_one_agent(checkpoint: Path) -> bool:
 def load_policy(
     folder: str | Path, *, explore: bool = False, env_steps: int | None = None, policy_id: str | None = None
 ) -> Any:
-    """Loads what a job or an algorithm of RLlib's has trained, without the env.
+    """Loads the policy that a job or an RLlib algorithm has trained, without the env.
 
     Args:
         folder: The output folder of a job, of which a sweep's best trial is taken; or an algorithm's checkpoint, as for

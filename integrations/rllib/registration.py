@@ -128,7 +128,7 @@ def register(
         The env creator that was registered.
 
     Raises:
-        envoi.EnvoiError: An option has none of its values.
+        envoi.EnvoiError: An option has a value that it does not allow.
         envoi.MissingBackend: Ray is not installed. An unknown env is an error when RLlib first makes one; see
             `preflight`.
     """

@@ -128,7 +128,7 @@ class FolderTaken(envoi.EnvoiError):
 
 
 class RunFolder:
-    """The output folder of a training job. Its methods raise an `envoi.EnvoiError` that names a file that is damaged.
+    """The output folder of a training job. Its methods raise an `envoi.EnvoiError` that names a damaged file.
 
     Args:
         path: The folder.
@@ -161,7 +161,7 @@ class RunFolder:
         return self.path.is_dir() and not _entries(self.path)
 
     def refuse_if_taken(self) -> None:
-        """Raises an `envoi.EnvoiError` if the path is no folder, or is one that is not empty."""
+        """Raises an `envoi.EnvoiError` if the path is not a folder, or is a folder that is not empty."""
         if self.exists:
             raise FolderTaken(
                 f"{self.path} already holds a run; continue it with "
@@ -272,7 +272,7 @@ class RunFolder:
             return str(document["state"]), str(document["message"])
 
     def read_state(self, settings: Settings) -> dict[int, TrialState]:
-        """Reads the progress of each trial, by index; a checkpoint that no longer exists counts as none."""
+        """Reads the progress of each trial, by index, without checkpoints that no longer exist."""
         if not self.state.exists():
             return {trial.index: TrialState() for trial in settings.trials}
         with reading(self.state):
@@ -302,7 +302,7 @@ class RunFolder:
         temporary.replace(self.checkpoint)
 
     def damage(self, state: TrialState) -> str | None:
-        """Finds a damaged file of a trial's checkpoint, if it has one."""
+        """Returns a damaged file of a trial's checkpoint; None if there is none."""
         return None if state.checkpoint is None else damaged(self.path / state.checkpoint)
 
     def append_progress(self, row: Mapping[str, Any]) -> None:
@@ -333,7 +333,7 @@ class RunFolder:
         self._write_progress(self._columns() or list(COLUMNS), kept)
 
     def read_progress(self) -> list[dict[str, str]]:
-        """Reads the rows of `progress.csv` as text, empty where a row has no value, without a row that was cut off."""
+        """Reads the complete rows of `progress.csv` as text; missing values are empty."""
         if not self.progress.exists():
             return []
         with reading(self.progress), self.progress.open(newline="", encoding="utf-8") as file:
@@ -343,7 +343,7 @@ class RunFolder:
         return [row for row in rows if None not in row.values() and all(name in row for name in COLUMNS)]
 
     def write_contexts(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Writes `contexts.parquet`, if there are rows; the number of the trial only if there are several."""
+        """Writes `contexts.parquet`, if there are rows; its column of trials only if there are several."""
         if not rows:
             return
         import pyarrow
@@ -382,7 +382,7 @@ class RunFolder:
         return str(max(taken, default=0) + 1)
 
     def drop_sessions(self, states: Mapping[int, TrialState]) -> None:
-        """Removes Tune's earlier folders, except those that hold a last checkpoint or a last but one."""
+        """Removes Tune's earlier folders, but keeps the two latest checkpoints of each trial."""
         kept = [one for state in states.values() for one in (state, state.before) if one and one.checkpoint]
         held = {Path(str(state.checkpoint)).parts[1] for state in kept}
         for entry in _entries(self.tune):

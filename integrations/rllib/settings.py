@@ -225,7 +225,7 @@ class Settings(EnvOptions):
                 )
 
     def env_of(self, overrides: Mapping[str, Any]) -> str:
-        """Returns the env's name with the arguments that overrides such as `env_config.size` give it."""
+        """Returns the env's name with the arguments from overrides such as `env_config.size`."""
         given = {name.removeprefix(ARGUMENT): value for name, value in overrides.items() if name.startswith(ARGUMENT)}
         if not given:
             return self.env
@@ -239,7 +239,7 @@ class Settings(EnvOptions):
 
     @property
     def goal(self) -> str:
-        """The stops of the job, in words."""
+        """The stopping conditions of the job, in words."""
         texts = {"stop_return": "mean return {:g}", "stop_steps": "{:,} env steps", "stop_minutes": "{:g} min"}
         stops = {text: getattr(self, name) for name, text in texts.items()}
         return " or ".join(text.format(stop) for text, stop in stops.items() if stop is not None)
@@ -252,7 +252,7 @@ class Settings(EnvOptions):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Settings:
-        """Returns the settings from the values of `to_dict`."""
+        """Makes settings from the result of `to_dict`."""
         if "set" in values:
             values = _upgrade(values)
         # As they were sampled when the job began, by whichever versions of Ray and numpy.

@@ -117,7 +117,7 @@ class Job:
         return cls(folder, settings, states, tuple(notes), grouping)
 
     def run(self, *, observe: Observer | None = None, quiet: bool = False) -> Outcome:
-        """Trains until a goal is reached or Ctrl-C is pressed, which lets the iteration end and saves.
+        """Trains until a goal is reached or Ctrl-C is pressed; then it finishes the iteration and saves.
 
         A Ray that this process has started already is used and left running; otherwise one is started on this machine
         (or the one at `settings.address` is joined) and shut down at the end.

@@ -82,7 +82,7 @@ _HOOKS = ("setup", "log_trial_start", "log_trial_result", "log_trial_save", "log
 def run(
     job: Job, observe: Observer | None, interruption: Interruption, *, log_to_driver: bool
 ) -> tuple[dict[int, TrialState], list[str]]:
-    """Runs the trials that have not reached their goal; returns where they are now, and what has failed."""
+    """Runs the trials that have not reached their goal; returns their progress and their failures."""
     settings, folder, states = job.settings, job.folder, job.states
     todo = [trial for trial in settings.trials if states[trial.index].reached is None]
     overrides = {trial.seed: states[trial.index].overrides or trial.overrides for trial in todo}

@@ -1,1 +1,1 @@
-"""Lanes in processes of their own: `envoi.batch(env, n, workers=k)`."""
+"""Lanes in separate processes: `envoi.batch(env, n, workers=k)`."""

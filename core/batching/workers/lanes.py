@@ -7,8 +7,8 @@
     batch.send(actions, lanes)                        some lanes; waits for none
     lanes, step = batch.recv(16)                      the first 16 lanes that are done
 
-The first form is that of every batch, and has the same traces as a loop over the lanes. In the second, no lane waits
-for a slower one.
+The first form works for every batch, and has the same traces as a loop over the lanes. In the second, no lane waits for
+a slower one.
 """
 
 from __future__ import annotations

@@ -46,19 +46,19 @@ Logger = Callable[[int, int, dict[str, Any]], Any]
 class Contextual(Lifted):
     """An environment with a context for every episode: a contextual Markov decision process (Hallak et al., 2015).
 
-    Before each reset a selector chooses a context out of a set; it is put in force on the environment, and stays for
-    the episode. The agent sees it beside its observation, unless it is hidden. `info["context_id"]` is its id.
-    A context that was given by its values, by options or `set`, is not one of the set: in its episode
-    `info["context_id"]` is None, and `info["context"]` holds its values, a dict by feature. Of a `Contextual` around
-    another one, the id is that of the outer, and the values are there in each episode, for the inner is given them.
+    Before each reset a selector chooses a context from a set, which applies to the whole episode. The agent sees it
+    beside its observation, unless it is hidden. `info["context_id"]` is its id. If options or `set` give a context by
+    its values, it is not one of the set: in its episode `info["context_id"]` is None, and `info["context"]` holds the
+    values, a dict by feature. With one `Contextual` around another, the id is the outer one's, and `info["context"]` is
+    always there, because the inner one gets values.
     A reset with a seed restarts the selector, because a seed fixes everything that follows. To seed every episode and
-    see more than the first context of a round, use `Random`, or choose by options.
-    Options are those of CARL's `CARLEnv` (Benjamins et al., 2023), under its names.
+    see more than the first context of a round, use `Random`, or choose by options. Options are those of CARL's
+    `CARLEnv` (Benjamins et al., 2023), under its names.
 
         masses = {"light": {"m": 0.5}, "heavy": {"m": 2.0}}
         env = Contextual(load("gymnasium:Pendulum-v1"), contexts=masses)
 
-    Lanes that are environments of their own begin the round one after the other (see `assign_lane`), also in RLlib.
+    Lanes that are separate environments begin with successive contexts (see `assign_lane`), also in RLlib.
 
     For one episode, `reset(options={"context_id": …})` or `options={"context": {…}}` chooses the context and leaves the
     selector where it is; options that are named like a feature set it over the chosen context. An option whose name
@@ -70,13 +70,13 @@ class Contextual(Lifted):
         contexts: The set of contexts, `{id: {feature: value}}`, or a sequence, whose ids are 0, 1, …, or the path of a
             file, see `envoi.context.load_contexts`, or an `envoi.context.ContextSet`. Features that a context leaves
             out have their defaults. None or an empty set is the default context alone.
-        default_context: Defaults, over those that the environment has by itself.
+        default_context: Defaults that override the environment's own.
         context_selector: A selector of `envoi.context`, its class, or None for `RoundRobin`.
         context_selector_kwargs: The arguments of the selector's class.
         hide_context: If True, the agent does not see the context; specs then are those of `env`.
-        state_context_features: The features that it sees, in this order; None for all, `[]` for none,
+        state_context_features: The features that the agent sees, in this order; None for all, `[]` for none,
             `"changing_context_features"` (or a list of it alone, as in CARL) for those that differ over the set.
-        context_mask: Features that it does not see, whatever the other options.
+        context_mask: Features that the agent does not see, whatever the other options.
         scale_context_features: The divisor of a seen value: `"no"`, `"by_mean"` of the set, `"by_default"`, the
             default value, or divisors by feature; by 1 where that is 0.
         add_gaussian_noise_to_context: If True, each episode's values are sampled around those of the set, with standard
@@ -90,7 +90,7 @@ class Contextual(Lifted):
             such a method `write_context`.
         bind: How a context reaches the environment: None for its own features or else its attributes; a function
             `(env, context)`; or a binding of `envoi.context`: `Attributes`, `Factory`.
-        n_envs: Make a batch of so many lanes of `env`.
+        n_envs: Make a batch with this many lanes of `env`.
         noisy_features: Which features get noise; None for all numbers.
         clip_noise: If True, noise keeps a value within its feature's bounds.
         context_bounds: Bounds of features, `{name: (low, high)}` or CARL's `{name: (low, high, dtype)}`, for those that
@@ -99,12 +99,12 @@ class Contextual(Lifted):
         obs_context_as_dict: CARL's newer layout: `{"obs": …, "context": …}` with the context a dict by feature (True)
             or a vector (False); None for `dict_observation_space`.
         success: For a selector that learns: `(episode) -> success`, a number from 0 to 1, a bool, or None where it is
-            not known. An episode is a dict of what `Selector.tell` gets, and of its last `info`. None for what the
-            environment says, `info["is_success"]`; of several agents the mean of those that say it.
+            not known. The episode is the dict that `Selector.tell` gets, with its last `info`. None reads
+            `info["is_success"]`; for several agents, the mean of those that have it.
 
     Attributes:
         contexts: The full contexts by id.
-        default_context: The default one, or None where there are no defaults.
+        default_context: The default context; None if there are no defaults.
         context_selector: The selector.
         context_id: The id of the context in force, in a batch a tuple of one a lane; `context_key` is the same.
         state_context_features: The names of the features that the agent sees.
@@ -223,7 +223,7 @@ class Contextual(Lifted):
 
     @property
     def one_by_one(self) -> bool:
-        """True if contexts reach single environments only, so that a batch must be a loop over such."""
+        """True if contexts can only be set on single environments, so that a batch has to loop over them."""
         return not self._binding.sets_features
 
     # Observations and infos.
@@ -287,11 +287,11 @@ class Contextual(Lifted):
         env_upper_bounds: Any = None,
         context_bounds: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
-        """Sets the bounds of the observation spec; None is as at construction. Forms read specs when they are made.
+        """Rebuilds the observation spec with other bounds; None keeps those of construction. Make forms after it.
 
         Args:
-            env_lower_bounds: Of the environment's own observation, which is one array.
-            env_upper_bounds: Likewise; neither may exclude what the environment's spec allows.
+            env_lower_bounds: Lower bounds of the environment's own observation, which is one array.
+            env_upper_bounds: Upper bounds; neither may exclude what the environment's spec allows.
             context_bounds: `(low, high)` or `(low, high, dtype)` by feature.
 
         Raises:
@@ -309,10 +309,10 @@ class Contextual(Lifted):
             raise
 
     def success_of(self, episode: Mapping[str, Any], info: Mapping[Any, Any]) -> float | None:
-        """Returns the success of an episode by the function `success`, or by its last info; None if it is not known.
+        """Returns an episode's success, from the function `success` or from the last info; None if it is unknown.
 
         Args:
-            episode: What `Selector.tell` gets of it.
+            episode: The episode as `Selector.tell` gets it.
             info: Its last info.
         """
         return self._reports.success_of(episode, info)
@@ -340,8 +340,8 @@ class Contextual(Lifted):
         """Fixes the context of all coming episodes; the selector stays where it is.
 
         Args:
-            context: An id, or `{feature: value}`, with the default for what it leaves out and the id None; in a batch
-                also a list of one per lane. None lets the selector choose again.
+            context: An id, or `{feature: value}`, with defaults for other features and the id None; in a batch also a
+                list with one per lane. None lets the selector choose again.
 
         Raises:
             ContextError: There is no such context.
@@ -396,7 +396,7 @@ class Contextual(Lifted):
 
     @property
     def default_context(self) -> dict[str, Any] | None:
-        """The full default context, or None where there are no defaults."""
+        """The full default context; None if there are no defaults."""
         return self._schedule.default_context
 
     @property
@@ -412,14 +412,14 @@ class Contextual(Lifted):
 
     @property
     def state_context_features(self) -> list[str]:
-        """The names of the features that the agent sees, in order; none where the context is hidden."""
+        """The names of the features that the agent sees, in order; empty if the context is hidden."""
         return list(self._view.names)
 
     obs_context_features = state_context_features  # newer CARL's name
 
     @property
     def context_divisors(self) -> dict[str, Any]:
-        """The divisors of seen values, for `scale_context_features` of a wrapper over other contexts."""
+        """The divisors of seen values; a wrapper with other contexts takes them as `scale_context_features`."""
         return dict(self._view.factors)
 
     def fill_context_with_default(self, context: Mapping[str, Any]) -> dict[str, Any]:
@@ -439,7 +439,7 @@ class Contextual(Lifted):
 
     @property
     def context(self) -> Any:
-        """The full context in force, with its noise; in a batch a tuple of one per lane. Setting it is `set`."""
+        """The full current context, with its noise; in a batch a tuple with one per lane. Setting it calls `set`."""
         contexts = self._in_force.in_lanes()
         return tuple(map(dict, contexts)) if self._lanes is not None else dict(contexts[0])
 
@@ -449,7 +449,7 @@ class Contextual(Lifted):
 
     @property
     def context_id(self) -> Any:
-        """The id of the context in force; in a batch a tuple of one per lane."""
+        """The id of the current context; in a batch a tuple with one per lane."""
         ids = self._in_force.ids
         return tuple(ids.tolist()) if self._lanes is not None else ids[0]
 
@@ -699,11 +699,11 @@ class Contextual(Lifted):
     # Reports to a selector that learns.
 
     def exchange_contexts(self, coming: Any) -> Any:
-        """See `envoi.curricula.Handed.exchange`, of the selector."""
+        """Calls the selector's `exchange`; see `envoi.curricula.Handed`."""
         return cast("Any", self.context_selector).exchange(coming)
 
     def in_force_at(self, lanes: Sequence[int]) -> tuple[list[Any], Callable[[], list[Context]]]:
-        """Returns the ids of the contexts in force in some lanes, and a function that returns the contexts."""
+        """Returns the ids of some lanes' current contexts, and a function that returns these contexts."""
         table, places = self._in_force.table, self._in_force.place[lanes]
         return table.ids[places].tolist(), partial(table.contexts, places)
 
@@ -719,10 +719,10 @@ class Contextual(Lifted):
     # Lanes, streams and snapshots.
 
     def assign_lane(self, number: int) -> None:
-        """See `Process.assign_lane`: a selector that goes round begins there.
+        """Sets the lane number, at which `RoundRobin` begins; see `Process.assign_lane`.
 
         Raises:
-            ContextError: It is no integer of at least 0.
+            ContextError: `number` is not an integer of at least 0.
         """
         if isinstance(number, bool) or not isinstance(cast("object", number), (int, np.integer)) or number < 0:
             raise ContextError(f"assign_lane: expected a number of at least 0, got {number!r}")
@@ -731,7 +731,7 @@ class Contextual(Lifted):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The inner environment's generator; setting it sets it there, and the choice of contexts follows from it."""
+        """The inner environment's generator. Setting it also seeds the choice of contexts."""
         return self.env.rng
 
     @rng.setter

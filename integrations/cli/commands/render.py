@@ -317,7 +317,7 @@ def _play(
 
 
 def why_not(env: Any) -> str | None:
-    """Returns the reason why a person cannot play an env by the keyboard; None if they can."""
+    """Returns the reason why a person cannot play an env with the keyboard; None if they can."""
     if isinstance(env, envoi.MultiEnv | envoi.BatchEnv):
         return "the env has several agents or lanes"
     if MODE not in env.metadata.get("render_modes", ()):

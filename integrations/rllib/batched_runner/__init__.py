@@ -31,7 +31,7 @@ RUNNERS: tuple[str, ...] = get_args(Runner)
 
 
 def check_runner(runner: str) -> None:
-    """Checks the name of an env runner; imports nothing of Ray's."""
+    """Checks the name of an env runner, without importing Ray."""
     if runner not in RUNNERS:
         raise UnknownName(f"runner: expected one of {', '.join(RUNNERS)}, got {runner!r}; {nearest(runner, RUNNERS)}")
 
@@ -56,7 +56,7 @@ def use_runner(config: Any, runner: Runner = "auto") -> None:
 
 
 def why_not(config: Any) -> str | None:
-    """Returns why the env runners of a config work as RLlib's own; None if they do not, as far as a config shows.
+    """Returns the reason why a config's env runners fall back to RLlib's; None if the config shows none.
 
     Some reasons show only in an env runner, such as connectors: `config.env_runner_cls(config=config).reason`, or
     `algorithm.env_runner.reason`, for one agent and for several. An env runner logs its reason too, once in a process.

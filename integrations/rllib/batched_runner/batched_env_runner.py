@@ -222,7 +222,7 @@ class BatchedSampling(EnvRunner):
 
 
 class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
-    """An env runner of one agent that collects the steps of all lanes as arrays, and cuts episodes from them.
+    """A single-agent env runner that collects the steps of all lanes as arrays, and cuts episodes from them.
 
     There is no Python loop over the lanes of each step.
 
@@ -362,7 +362,7 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
 
 
 class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
-    """An env runner of several agents that chooses the actions of all agents in all environments together.
+    """A multi-agent env runner that chooses the actions of all agents in all environments together.
 
     Steps in which no agent ends or joins are added to the episodes at once; RLlib's own code adds the others.
     """

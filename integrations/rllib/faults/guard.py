@@ -51,7 +51,7 @@ logger = logging.getLogger("envoi")
 
 
 class Runner:
-    """The state of an env runner that its envs share, and that outlives them when they are made again."""
+    """State that the envs of an env runner share, and that survives when they are made again."""
 
     def __init__(self, env_runner: Any = None, env_context: Any = None) -> None:
         self._env_runner = env_runner
@@ -67,14 +67,14 @@ class Runner:
 
     @property
     def is_remote(self) -> bool:
-        """True if the process has no other task than to step envs."""
+        """True if the process only steps envs."""
         return self.worker > 0 and self.actor is not None
 
     def __str__(self) -> str:
         return f"{'evaluation ' if self.in_evaluation else ''}worker {self.worker}"
 
     def may_restart(self, options: EnvOptions, failure: Failure) -> bool:
-        """Returns True if RLlib shall make the envs again, and counts it."""
+        """Returns True if RLlib may make the envs again, and counts the restart."""
         if options.on_env_error != "restart":
             return False
         restarts, most = in_a_row([*self._restarts, time.monotonic()]), options.max_env_restarts
@@ -87,7 +87,7 @@ class Runner:
         return True
 
     def report(self, failure: Failure, file: Path | None, kind: str = records.FAILURE) -> None:
-        """Leaves a failure for the process of the algorithm."""
+        """Records a failure for the algorithm's process to read."""
         if file is not None and kind == records.FAILURE:
             failure.write(file)
         if self.actor is not None:

@@ -233,7 +233,7 @@ class NestedLSTMEncoder(TorchLSTMEncoder):
 
 
 class StructuredCatalog(Catalog):
-    """A catalog whose encoders take any observation of a fixed size: images, nested, beside an action mask.
+    """A catalog whose encoders take any observation of fixed size: images, nested ones, and action masks.
 
     It honours all settings of RLlib's `DefaultModelConfig`; without `conv_filters` it computes them, see
     `conv_filters`. Observations of one flat array have the encoder of RLlib.

@@ -61,7 +61,7 @@ _NETWORKS: Mapping[Any, Networks] = {
 
 
 def networks_of(config: Any) -> Networks | None:
-    """Returns what envoi has for the algorithm of a config; None if nothing, as for DreamerV3."""
+    """Returns envoi's networks for a config's algorithm; None if there are none, as for DreamerV3."""
     default = config.get_default_rl_module_spec()
     kinds = getattr(default.module_class, "__mro__", ()) if isinstance(default, RLModuleSpec) else ()
     return next((_NETWORKS[kind] for kind in kinds if kind in _NETWORKS), None)
@@ -116,7 +116,7 @@ def has_own_module(config: Any) -> bool:
 
 
 def set_modules(config: Any, spaces_of_policies: Iterable[tuple[Any, Any]]) -> None:
-    """Sets the modules that spaces need on a config, except where the user has set one.
+    """Sets the modules on a config that its spaces need; a module that the user has set stays.
 
     The user's `model_config` stays as it is.
     """
