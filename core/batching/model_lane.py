@@ -162,8 +162,7 @@ info = {{}} if _infos is None else _infos[0]"""
 
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
-        self.unwrapped.context = context
-        self.lanes.put_context(self.model.context, [self.index])
+        self.lanes.set_contexts([context], [self.index], False)
 
     def spec_under(self, contexts: Any) -> Any:
         return self.model.spec_under(contexts)

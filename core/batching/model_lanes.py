@@ -157,7 +157,7 @@ class ModelLanes(Lanes):
         )
         self._given = self._written = None
         if new:
-            self._set_contexts([models[index].given_context for index in new], new, True)
+            self.set_contexts([models[index].given_context for index in new], new, True)
 
     def use_states(self) -> None:
         """Moves the columns out of the kernel's rows, because something else is about to change them or the models."""
@@ -555,7 +555,7 @@ class ModelLanes(Lanes):
         each = [context] * n
         if by_lane:
             each = [{name: value[i] if np.ndim(value) else value for name, value in context.items()} for i in range(n)]
-        self._set_contexts(each, range(n), by_lane)
+        self.set_contexts(each, range(n), by_lane)
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
         given, held = each_of(context, len(lanes)), self._table.contexts(self._place)
@@ -563,10 +563,10 @@ class ModelLanes(Lanes):
             {**held[number], **{name: values[index] for name, values in given.items()}}
             for index, number in enumerate(lanes)
         ]
-        self._set_contexts(each, lanes, True)
+        self.set_contexts(each, lanes, True)
 
-    def _set_contexts(self, each: Sequence[Mapping[str, Any]], lanes: Sequence[int], named: bool) -> None:
-        """Sets the contexts of some lanes."""
+    def set_contexts(self, each: Sequence[Mapping[str, Any]], lanes: Sequence[int], named: bool) -> None:
+        """Sets the contexts of some lanes; an error names the lane if `named`."""
         space, held = self.context_space, self._table.contexts(self._place)
         known: dict[int, Any] = {}
         for number, context in zip(lanes, each, strict=True):

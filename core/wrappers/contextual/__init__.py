@@ -503,7 +503,7 @@ class Contextual(Lifted):
 
     def _follow_lanes(self) -> None:
         """Takes over the places of the contexts in which the lanes inside have begun."""
-        if getattr(self._inmost, "coming", None) is not None:
+        if self._sets_lanes and getattr(self._inmost, "coming", None) is not None:
             self._inmost.coming = None
             self._in_force = InForce(self._in_force.table, self._inmost.place)
             self._show()
@@ -631,7 +631,7 @@ class Contextual(Lifted):
         self._schedule.go_back(mark)
         if tried is self._in_force:
             return
-        if getattr(self._inmost, "coming", None) is not None:  # they were not put into the environment
+        if self._sets_lanes and getattr(self._inmost, "coming", None) is not None:  # they were not put into it
             self._inmost.coming = None
         elif replaced:
             close_replaced(self._replaceable(), replaced)
