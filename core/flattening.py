@@ -156,7 +156,7 @@ class Flattening:
 
     | `dtype` | dtype of the flat array |
     |---|---|
-    | `"strict"` | that of the leaves, which must all have the same |
+    | `"strict"` | the dtype of the leaves, which must be the same for all |
     | `"promote"` | the one that numpy promotes the leaves to; an error if it does not hold every value exactly |
     | a dtype | that one; it may round (integers to floats, floats to narrower ones), but not wrap or truncate |
 

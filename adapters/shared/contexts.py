@@ -89,7 +89,7 @@ class TakesContext(ImportedEnv):
 
     @property
     def context_space(self) -> ContextSpace | None:
-        """The features that a context may set, with defaults and bounds; None if no catalogue has the source."""
+        """The features that a context may set, with defaults and bounds; None if no catalogue lists the source."""
         return None if self._bindable is None else self._bindable.space
 
     @property
@@ -110,11 +110,11 @@ class TakesContext(ImportedEnv):
 
     @property
     def given_context(self) -> Mapping[str, Any]:
-        """The full context that was set; empty if none was."""
+        """The full context that was set; empty if there was none."""
         return self._context or {}
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
-        """Returns a spec of observations that holds under some contexts, all between, the current one and the default.
+        """Returns an observation spec valid in some contexts, all between them, the current one and the default.
 
         It is `observation_spec` itself if no bound becomes wider. These contexts, full or partial ones, may be set from
         then on, because the caller is expected to use the result. Raises a ContextError if wrappers of the source

@@ -116,7 +116,7 @@ class AnyForm(Planned, CoreHolder):
 
     @property
     def context(self) -> Any:
-        """The context of the core, or of a source that has one by itself; setting it sets it there."""
+        """The context of the core, or of a source that has its own. Setting it sets it there."""
         return context_holder(self.core).context
 
     @context.setter
@@ -164,7 +164,7 @@ class AnyForm(Planned, CoreHolder):
         return getattr(holder, name)
 
     def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
-        """Sets an attribute where it is: on this form, a wrapper of its core, its model or its source.
+        """Sets an attribute on the object that has it: this form, a wrapper of its core, its model or its source.
 
         Args:
             name: The attribute's name.

@@ -26,7 +26,7 @@ make_time_step: Callable[[tuple[Any, Any, Any, Any]], TimeStep] = partial(tuple.
 
 
 class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
-    """A core environment as one of TF-Agents.
+    """A core environment as a TF-Agents environment.
 
     In TF-Agents `reset` takes no arguments: call `seed(s)` before it to seed it, and set `reset_options` for options.
 
@@ -78,7 +78,7 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
 
     @property
     def batched(self) -> bool:
-        """True for a batch, whose values have a leading axis of n lanes."""
+        """True for a batch; its values then have a leading axis of n lanes."""
         return self.core.batch_size is not None
 
     @property
@@ -132,7 +132,7 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
         return make_time_step((kind, reward, rest, observation))
 
     def reward_spec(self) -> Any:
-        """Returns the spec of rewards, that of the core's current rewarder."""
+        """Returns the reward spec of the core's current rewarder."""
         if self.core.reward_spec is not self._reward_of:
             self._plan()
         return self._reward_spec
@@ -155,11 +155,11 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
         self.put_back(state)
 
     def has_returned(self, time_step: Any) -> bool:
-        """Returns True for the very time step that this form returned last, which no wrapper has replaced."""
+        """Returns True if `time_step` is the object that this form returned last, not one that a wrapper made."""
         return self._current_time_step is time_step
 
     def render(self, mode: str = "rgb_array") -> Any:
-        """Returns an image of the current state; for a batch those of all lanes, of shape (n, height, width, 3).
+        """Returns an image of the current state; for a batch, images of all lanes, of shape (n, height, width, 3).
 
         Raises:
             NotImplementedError: The core was made without a `render_mode`.
@@ -186,7 +186,7 @@ class ToTFAgentsBatch(ToTFAgents):
 
     @property
     def infos(self) -> Sequence[dict[Any, Any]]:
-        """The infos of the last reset or step, one dict per lane with values of their own types; empty before."""
+        """The infos of the last reset or step, one dict per lane with the original types; empty before the first."""
         return Infos([{} for _ in range(self.core.batch_size)]) if self.last is None else cast("Any", self.last.info)
 
     def get_info(self) -> Any:
@@ -198,7 +198,7 @@ class ToTFAgentsBatch(ToTFAgents):
         return stacked(self.infos)
 
     def restart(self, mask: Any) -> None:
-        """Sets the mask of lanes that begin an episode in the next step, by default those that have ended."""
+        """Sets which lanes begin an episode in the next step, as a mask; by default those that have ended."""
         self._over = mask if mask.any() else None
 
     def _step(self, action: Any) -> TimeStep:

@@ -62,7 +62,7 @@ class AnyModel(Process):
 
     @property
     def context(self) -> dict[str, Any]:
-        """The context of the coming episodes, with defaults filled in; can be set, and is checked by `context_space`.
+        """The context of the coming episodes, with defaults filled in. Setting it checks it by `context_space`.
 
         Raises:
             ContextError: It is set to a value that its feature does not allow, or has a feature that does not exist.

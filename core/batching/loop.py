@@ -38,7 +38,7 @@ def batch(
     Args:
         env: An environment, which is copied and not changed, or a function that makes one. If the first two results of
             the function contain the same class of `BatchModel`, with equal specs and contexts, the first of them serves
-            all lanes. Wrappers that were made with equal arguments around models of one class are those of the first.
+            all lanes. Wrappers made with equal arguments around models of one class are taken from the first result.
         n: The number of lanes.
         workers: The number of processes that the lanes are divided over; see `WorkerLanes`, whose `send` and `recv`
             step some lanes at a time. None for a loop in this process, whose traces are the same.
@@ -46,20 +46,20 @@ def batch(
         restart: With `workers`: if True, lanes whose process or environment fails are truncated, and begin their next
             episode in a new environment; if False, this raises a `WorkerError`.
         start_method: With `workers`: `"spawn"`, `"fork"`, `"forkserver"`; None for the default of the platform.
-        compiled: True to step the lanes of a scalar `Model` by a kernel that numba compiles; False not to; `"auto"` to
-            do so where it can be compiled, as soon as that is worth the time. The values are the same. A `BatchModel`
-            always steps in numpy.
-        streams: `"lanes"` for random streams of each lane's own, so that a lane is the environment alone with the
-            lane's seed. `"batch"` for one set of streams that all lanes of a model share and take numbers from in
-            their order. None for the usual: `"batch"` for a `BatchModel`, else `"lanes"`.
+        compiled: True to step the lanes of a scalar `Model` in a kernel that numba compiles; False not to; `"auto"` to
+            compile if that is possible, as soon as it is worth the time. The values are the same. A `BatchModel` always
+            steps in numpy.
+        streams: `"lanes"` for separate random streams, so that a lane behaves as the environment alone with the lane's
+            seed. `"batch"` for one set of streams that all lanes of a model share and take numbers from in their order.
+            None for the default: `"batch"` for a `BatchModel`, else `"lanes"`.
 
     Returns:
         A `BatchEnv`, or the same wrappers around one.
 
     Raises:
         SpecError: `n` is below 1; `env` is already a batch, or cannot be copied; the function makes environments with
-            different specs; a setting of processes is given without `workers`; or its lanes cannot have such streams.
-        NotCompilable: `compiled` is True, and `env` is no scalar model that can be compiled.
+            different specs; an argument for workers is given without `workers`; or the lanes cannot have such streams.
+        NotCompilable: `compiled` is True, and `env` is not a scalar model that can be compiled.
         WorkerError: A worker fails while it makes its environments.
     """
     check_compiled(compiled, workers)

@@ -54,7 +54,7 @@ class ModelLane(Env):
 
     @property
     def unwrapped(self) -> Any:
-        """The model, as it is now: steps and resets of the lane do not change the episode that it has here."""
+        """The model as it is now; its episode does not follow later steps and resets of the lane."""
         return self.lanes.lend(self.index)
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
@@ -116,7 +116,7 @@ info = {{}} if _infos is None else _infos[0]"""
 
     @property
     def state(self) -> Any:
-        """The state; can be set to any state of the model, see `Model.state`."""
+        """The state; can be set, see `Model.state`."""
         return self.lanes.state[self.index]
 
     @state.setter

@@ -158,7 +158,7 @@ class UniformFloat(_Uniform):
     Args:
         name: The name of the feature.
         low: The smallest value; `-math.inf` for no bound (then it cannot be sampled).
-        high: The largest value; `math.inf` for no bound, likewise.
+        high: The largest value; `math.inf` for no bound (then it cannot be sampled).
         default: The value in contexts that leave the feature out; the middle if None.
         log: If True, the logarithm is uniformly distributed.
 

@@ -33,18 +33,18 @@ class Level:
 class PrioritizedLevelReplay(Curriculum):
     """Replays contexts with high scores more often (Jiang et al., 2021, arXiv:2010.03934).
 
-    A context has the probability (1 - staleness) · P + staleness · Q. P is proportional to h^(1 / temperature), h its
-    score or 1 / the rank of that, and Q to the number of choices since it was chosen, both among contexts with a score.
-    Of equal scores, that of the later context ranks higher. A new score replaces the last one. Contexts without a score
-    are chosen first, uniformly.
+    A context has the probability (1 - staleness) · P + staleness · Q. P is proportional to h^(1 / temperature), where h
+    is its score or 1 / the rank of its score, and Q to the number of choices since it was chosen, both among contexts
+    with a score. Among equal scores, the later context's ranks higher. A new score replaces the last one. Contexts
+    without a score are chosen first, uniformly.
 
-    Over a `space`, contexts are new samples of it, with ids 0, 1, 2, …. A buffer keeps those of high scores. Once it is
-    full, a part `replay` of all choices replays them, and a new one enters if its score is at least that of the kept
+    Over a `space`, contexts are new samples of it, with ids 0, 1, 2, …. A buffer keeps those with high scores. Once it
+    is full, a part `replay` of all choices replays them, and a new one enters if its score is at least that of the kept
     one with the lowest probability. Policies learn from new contexts too, which robust PLR (Jiang et al., 2021,
     arXiv:2110.02439) does not allow: a selector cannot withhold gradients.
 
-    With `mutate`, each episode of a replayed context makes a mutated copy, which the next lane that begins gets, and
-    which enters the buffer like a new one: ACCEL (Parker-Holder et al., 2022, arXiv:2203.01302).
+    With `mutate`, each episode of a replayed context makes a mutated copy. The next lane that begins gets it, and it
+    enters the buffer like a new one: ACCEL (Parker-Holder et al., 2022, arXiv:2203.01302).
 
     Args:
         score: Over the last 20 episodes of a context: `"learnability"`, p (1 - p) of its success rate;
@@ -53,7 +53,7 @@ class PrioritizedLevelReplay(Curriculum):
             the `score` that `tell` gets: `"value_l1"`, `"positive_value_loss"`, `"max_mc"`, see `critic_score`.
         transform: `"rank"` or `"proportional"`.
         temperature: The lower, the more the highest scores are preferred.
-        staleness: The part of the probability that counts how long a context was not chosen.
+        staleness: The weight of Q.
         space: The features that are sampled, as `Sampled` takes them; None to replay the set.
         buffer: The number of contexts that are kept, where new ones are made; None for 1,000.
         mutate: `(context, rng) -> context`.
@@ -288,7 +288,7 @@ def critic_score(
         rewards: The reward of each step.
         values: The value of each observation that a step began with.
         last: The value of the last observation; 0 if the episode has terminated.
-        highest: The highest return of the context in any episode, without discount; None for that of `rewards`.
+        highest: The highest undiscounted return of the context in any episode; None for the return of `rewards`.
         discount: The discount of a step.
         trace: The λ of the advantages.
     """

@@ -19,23 +19,23 @@ Vector = NDArray[np.float64]
 class SelfPaced(Sampling):
     """Samples contexts from a normal distribution that moves towards a target (Klink et al., 2021, JMLR 22).
 
-    Each `update_every` episodes make a move: the distribution comes as near to the target as it can, in
-    Kullback-Leibler divergence, with a divergence of the old from the new one of at most `kl`, and an expected return
-    of at least `bound`, estimated by importance weights. Until a mean return has reached the bound once, a move raises
-    the expected return instead; after that, the distribution stays while the mean is below the bound. Needs scipy.
+    Every `update_every` episodes, the distribution moves as near to the target as it can, in Kullback-Leibler
+    divergence, with a divergence from the old distribution of at most `kl` and an expected return of at least `bound`,
+    estimated by importance weights. Until a mean return has reached the bound once, a move raises the expected return
+    instead; after that, the distribution stays while the mean is below the bound. Needs scipy.
 
     Args:
         start: The first distribution: `NormalFloat` features, which are independent.
         target: The last one, of the same features. Values beyond its bounds, or those of the environment's features,
             are clipped.
-        kl: The largest divergence of a move.
+        kl: The largest divergence of one move.
         bound: The return that the distribution must keep.
-        update_every: The number of episodes of a move.
+        update_every: The number of episodes between moves.
         seed: See `Curriculum`.
 
     Attributes:
-        mean: The present mean, in the order of `target`.
-        std: The present standard deviation.
+        mean: The current mean, in the order of `target`.
+        std: The current standard deviation.
 
     Raises:
         MissingBackend: Raised by `tell`: scipy is not installed.

@@ -20,8 +20,8 @@ Box = Mapping[str, tuple[float, float]]
 class Sequential(Curriculum):
     """Chooses uniformly among the contexts of a stage; the results of episodes decide when the stage changes.
 
-    After each `window` episodes of the present stage (others do not count), the mean of `measure` is compared: from
-    `promote` on the next stage begins; below `promote - margin` in `patience` windows in a row, the one before.
+    After each `window` episodes of the current stage (others do not count), the mean of `measure` decides: from
+    `promote` on, the next stage begins; below `promote - margin` in `patience` windows in a row, the previous one.
 
     Args:
         stages: Lists of ids, the first stage first.
@@ -33,7 +33,7 @@ class Sequential(Curriculum):
         seed: See `Curriculum`.
 
     Attributes:
-        stage: The index of the present stage.
+        stage: The index of the current stage.
     """
 
     learned = ("stage", "_measured", "_failed")

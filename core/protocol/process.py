@@ -183,7 +183,7 @@ class Process(metaclass=Kind):
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """The lowest and the highest reward, from `rewarder`."""
+        """The lowest and the highest reward of `rewarder`."""
         return self.rewarder.reward_range
 
     @property

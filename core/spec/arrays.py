@@ -23,13 +23,13 @@ class Array(Spec):
         dtype: Any numpy bool, integer, float or complex dtype.
         low: Inclusive lower bounds, a number or an array that broadcasts to `shape`; None for no bounds. An element
             of -inf has no bound, also for integers: this differs from a bound at the smallest integer of the dtype.
-        high: Inclusive upper bounds, likewise; an element of inf has no bound.
+        high: Inclusive upper bounds, in the same form; an element of inf has no bound.
         name: The name of the value, for frameworks that name their specs.
 
     Attributes:
         low: The lower bounds, of shape `shape` and dtype `dtype`, or None. For an integer without a bound, the smallest
             integer of the dtype; `bounded_below` and `low_or_inf` tell the two apart.
-        high: The upper bounds, likewise.
+        high: The upper bounds, in the same form.
 
     Raises:
         SpecError: The bounds do not fit shape or dtype, or a lower bound lies above its upper bound.

@@ -167,7 +167,7 @@ class Graph(Spec):
 
     Args:
         node: The spec of a node's value, an `Array` or `Discrete`.
-        edge: The spec of an edge's value, likewise; None if edges carry no values.
+        edge: The spec of an edge's value, an `Array` or `Discrete`; None if edges carry no values.
         name: The name of the value, for frameworks that name their specs.
 
     Raises:

@@ -118,8 +118,8 @@ class Represented(Lifted):
         env: The environment.
         state: The representation of the state: a `Representation`, or a dict, list or tuple of them, each of which
             receives the whole state.
-        observation: The representation of observations, likewise. For several agents it may be a dict by agent; agents
-            that it leaves out see their observations unchanged.
+        observation: The representation of observations, in the same form. In a multi-agent environment it may be a dict
+            by agent; other agents see their observations unchanged.
         by_lane: If True, representations receive the value of one lane; if False, those of all lanes of a batch.
 
     Attributes:

@@ -106,7 +106,7 @@ class Around(Process, Generic[Inside]):
 
     @property
     def state(self) -> Any:
-        """The inner environment's state; setting it sets it there, where it can be set."""
+        """The inner environment's state. Setting it sets it there, if the inner environment allows that."""
         return self.env.state
 
     @state.setter
@@ -136,7 +136,7 @@ class Around(Process, Generic[Inside]):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The inner environment's generator; setting it here sets it there."""
+        """The inner environment's generator. Setting it sets it there."""
         return self.env.rng
 
     @rng.setter
@@ -145,7 +145,7 @@ class Around(Process, Generic[Inside]):
 
     @property
     def context(self) -> Mapping[str, Any]:
-        """The inner environment's context, where it has one; setting it here sets it there."""
+        """The inner environment's context, if it has one. Setting it sets it there."""
         return self._env_inside.context
 
     @context.setter
@@ -204,11 +204,11 @@ class Around(Process, Generic[Inside]):
 
     @property
     def construction(self) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
-        """The class, and the arguments after `env` by position and by name, that make this wrapper again."""
+        """The class of this wrapper and its arguments after `env`, positional and by name, which make an equal one."""
         return (self._kind, *self._arguments)
 
     def over(self, env: Inside) -> Any:
-        """Returns the same wrapper around another environment, such as a batch of the first."""
+        """Makes an equal wrapper around another environment, such as a batch of the first."""
         args, kwargs = self._arguments
         return self._kind(env, *args, **kwargs)
 

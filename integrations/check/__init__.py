@@ -64,7 +64,7 @@ def check_env(
         seed: The check uses the seeds after this one, and 0.
         episodes: Episodes of each rollout.
         steps: The largest number of steps of an episode.
-        progress: Called with the subject and the key before each check.
+        progress: Called before each check, with its subject and key.
 
     Returns:
         The report; it prints as a table with reasons.

@@ -48,7 +48,7 @@ class Report:
         api: The API by which the environment itself was played.
         results: One result for each requirement and subject.
         columns: The subjects: `"env"`, then the frameworks.
-        keys: Keys of the requirements, in their order.
+        keys: Keys of the requirements, in order.
         seed: The check used the seeds after this one.
         episodes: Episodes of each rollout.
         steps: The largest number of steps of an episode.

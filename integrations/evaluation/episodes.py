@@ -109,7 +109,7 @@ def evaluate(
         variant: The name of what was trained, for reports; None for that of the run, class or function.
         train_seed: The seed that the policy was trained with, for reports; None for that of the run or model.
         explore: Sample the actions of a run as in training, rather than take the best.
-        max_steps: An episode longer than this is an error.
+        max_steps: Raise an error for episodes longer than this.
         observe: Called with each row, in the order in which episodes end; not with workers.
 
     Returns:

@@ -145,7 +145,7 @@ def evaluate_run(
         seed: Seed that the episodes' seeds are derived from; the same seed gives the same episodes.
         explore: Sample the actions as in training, rather than take the best.
         forms: Forms of the env to run, each for all episodes; two forms must give the same episodes.
-        max_steps: An episode longer than this is an error.
+        max_steps: Raise an error for episodes longer than this.
         observe: Called after each episode.
 
     Returns:

@@ -31,7 +31,7 @@ class Episode:
         episode_return: Sum of the rewards, not discounted.
         length: Steps.
         trace: SHA-256 of all observations in their canonical form.
-        context_id: Id of the episode's context; None where the env has no contexts.
+        context_id: Id of the episode's context; None if the env has no contexts.
         agents: Return of each agent, by its name; None for one agent.
         seats: Policy of each agent, by its name; None for one agent.
     """
@@ -82,7 +82,7 @@ class Evaluation:
         episode_return: Mean return of the episodes.
         length: Mean length of the episodes.
         episodes: The episodes.
-        contexts: Mean return in each context by its id; None where the episodes share one context.
+        contexts: Mean return in each context by its id; None if all episodes share one context.
         agents: Mean return of each agent, by its name; None for one agent.
         policies: Mean return of an agent that each policy played; None for one agent.
         matches: After self-play, the games of the learning policy against each past version in the league; else None.

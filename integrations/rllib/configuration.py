@@ -98,11 +98,11 @@ def configure(
             `envoi.Contextual`; any other env is put into one that hides them. A set, the path of a file, or a text such
             as `"length=0.3..0.7:8"`, see `envoi.context.read_contexts`; 100 samples of a range. None for those of the
             env, which chooses them itself unless there is a curriculum.
-        curriculum: An object of `envoi.curricula` that chooses the contexts of all env runners, and learns after
-            each iteration how their episodes ended; see `curriculum_of`. None goes round the contexts.
-        eval_contexts: The contexts of evaluation, which has no others and goes round them; None for those of training.
-        action_masks: See `EnvOptions`. The config has this option and the next five in its `env_config`, where they
-            differ from the defaults, so that other configs of the env may have others.
+        curriculum: An object of `envoi.curricula` that chooses the contexts of all env runners, and learns after each
+            iteration how their episodes ended; see `curriculum_of`. None uses the contexts in turn.
+        eval_contexts: The only contexts of evaluation, used in turn; None for those of training.
+        action_masks: See `EnvOptions`. The config has this option and the next five in its `env_config` if they differ
+            from the defaults, so that other configs of the same env can have other values.
         vectorize: See `EnvOptions`.
         check_specs: See `EnvOptions`.
         on_env_error: See `EnvOptions`.
@@ -112,11 +112,11 @@ def configure(
             `envoi.integrations.rllib.exact_resume`.
         algo: Without a config of the user's, the name of an algorithm in `ALGORITHMS`; "PPO" if left out.
         lr: Without a config of the user's, the learning rate; None for the default of `ALGORITHMS`.
-        num_envs: Likewise, the envs that each runner steps together; None for the default of `ALGORITHMS`, or the lanes
-            of a batch.
-        num_env_runners: Likewise, the processes that step envs; 0 steps them where the algorithm runs.
-        seed: Likewise, fixes the initial weights, the exploration and the envs.
-        training: Likewise, further settings for `AlgorithmConfig.training`, over the defaults of `ALGORITHMS`.
+        num_envs: Without a config of the user's, the envs that each runner steps together; None for the default of
+            `ALGORITHMS`, or the lanes of a batch.
+        num_env_runners: Without a config of the user's, the processes that step envs; 0 for the algorithm's own.
+        seed: Without a config of the user's, the seed of the initial weights, the exploration and the envs.
+        training: Without a config of the user's, more settings for `AlgorithmConfig.training`.
         failure: A file that the env writes its error to; None for no such file.
         policies: The policies of several agents, see `envoi.integrations.rllib.multi_agent.grouping.group_agents`.
         runner: The env runner, RLlib's own or one that is quicker; see
@@ -127,8 +127,8 @@ def configure(
         The config, to be changed further as needed.
 
     Raises:
-        envoi.EnvoiError: An unknown env or algorithm, an option without meaning, actions that the algorithm cannot
-            choose from, or a batch of another number of lanes than asked for.
+        envoi.EnvoiError: An unknown env or algorithm, an option without effect, actions that the algorithm cannot
+            choose from, or a batch with another number of lanes than requested.
     """
     options = EnvOptions.of(locals())
     chosen = (contexts, curriculum, eval_contexts)

@@ -31,8 +31,8 @@ class EnvOptions:
             begins or ends and of one step in a thousand, False none. NaN is found in all steps unless this is False.
         on_env_error: "stop" ends the training with the env's own error; "restart" makes the envs of that worker again
             and discards their unfinished episodes.
-        max_env_restarts: How many times in a row a worker's envs, or its process, may be restarted before it is an
-            error; a worker that has run for ten minutes since counts from 0 again.
+        max_env_restarts: How many times in a row a worker's envs, or its process, may be restarted before an error is
+            raised; ten minutes without a restart set the count back to 0.
         step_timeout: Seconds after which a step or reset counts as hanging, which is an error.
 
     Raises:

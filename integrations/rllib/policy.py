@@ -117,16 +117,16 @@ def load_policy(
     """Loads the policy that a job or an RLlib algorithm has trained, without the env.
 
     Args:
-        folder: The output folder of a job, of which a sweep's best trial is taken; or an algorithm's checkpoint, as for
+        folder: The output folder of a job (its best trial, if it has several), or an algorithm's checkpoint, as for
             `Policy`.
         explore: Sample the actions as in training, rather than take the best.
         env_steps: Steps that the policy was trained for, on which the exploration of some algorithms depends; None for
             those of the job, or 0 for a checkpoint.
-        policy_id: The name of one of the policies of several agents; None for all of them.
+        policy_id: For a multi-agent env, the name of one of its policies; None for all of them.
 
     Returns:
-        The `Policy` of one agent; of several agents a `JointPolicy`, which acts for all of them, or the `SeatedPolicy`
-        called `policy_id`, which acts for one.
+        A `Policy` for a single-agent env; for a multi-agent one a `JointPolicy`, which acts for all agents, or the
+        `SeatedPolicy` called `policy_id`, which acts for one.
 
     Raises:
         envoi.EnvoiError: The folder holds no run and no checkpoint, or a run without a checkpoint yet; a file is

@@ -101,15 +101,15 @@ class Settings(EnvOptions):
             space of Ray Tune, such as "loguniform(1e-5,1e-3)" or "grid_search([64,128])".
         scheduler: Ray Tune's scheduler for the trials: "asha" stops poor ones early, "pbt" (population based training)
             lets them go on with the weights and changed settings of good ones.
-        evaluate_every: Evaluate the policy, without exploration, after each so many iterations; None for never.
+        evaluate_every: Evaluate the policy, without exploration, after this many iterations each; None for never.
         gpus: GPUs of each trial, divided among its learners; may be a fraction.
         num_learners: Processes that update the policy; 0 updates it in the trial's own process.
         track: Loggers of Ray Tune, of `wandb`, `mlflow`, `csv`, `json` and `tensorboard`; the last is always on.
         module: A module of your own, as "python:module:Class", a class derived from RLlib's `RLModule`.
         contexts: The contexts of training: the path of a file, or a text such as "length=0.3..0.7"; see `configure`.
-        eval_contexts: Likewise those of evaluations, which then are after every 10 iterations unless `evaluate_every`
-            is given.
-        curriculum: What chooses `contexts`: "plr" by prioritized level replay, "learning-progress", or None in turn.
+        eval_contexts: The contexts of evaluations, in the same form; they then run every 10 iterations unless
+            `evaluate_every` is given.
+        curriculum: How to choose `contexts`: "plr" (prioritized level replay), "learning-progress", or None, in turn.
         trials: The trials; empty for those that `set`, `samples` and `seed` make.
 
     Raises:
@@ -404,7 +404,7 @@ def make_space(text: str) -> Any:
 
 
 def sample_trials(values: Mapping[str, Any], samples: int, seed: int) -> list[dict[str, Any]]:
-    """Returns the settings of each trial: each combination of the grids, so many times, the rest sampled by Tune."""
+    """Returns the settings of each trial: each combination of the grids `samples` times, the rest sampled by Tune."""
     spaces = {name: _named(name, make_space, value) for name, value in values.items() if is_space(value)}
     if not spaces:
         return [dict(values)] * samples

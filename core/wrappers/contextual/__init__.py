@@ -82,12 +82,12 @@ class Contextual(Lifted):
         add_gaussian_noise_to_context: If True, each episode's values are sampled around those of the set, with standard
             deviation `gaussian_noise_std_percentage · |value|`. The set stays as it is, and so does `{feature: value}`.
         gaussian_noise_std_percentage: The relative standard deviation; 0.01 is one percent.
-        max_episode_length: The number of steps after which an episode is truncated, if no limit inside comes first; or
+        max_episode_length: The number of steps after which an episode is truncated, if an inner limit is not lower; or
             None.
         dict_observation_space: If True, the agent sees `{"state": …, "context": …}` (the context a vector), which any
             observation allows; else one array, `[state…, context…]`, which a one-dimensional float array allows.
-        logger: Called at each beginning of an episode as `logger(episode, total_steps, context)`, or an object with
-            such a method `write_context`.
+        logger: Called when an episode begins as `logger(episode, total_steps, context)`; or an object with a method
+            `write_context` that takes these.
         bind: How a context reaches the environment: None for its own features or else its attributes; a function
             `(env, context)`; or a binding of `envoi.context`: `Attributes`, `Factory`.
         n_envs: Make a batch with this many lanes of `env`.
@@ -95,18 +95,18 @@ class Contextual(Lifted):
         clip_noise: If True, noise keeps a value within its feature's bounds.
         context_bounds: Bounds of features, `{name: (low, high)}` or CARL's `{name: (low, high, dtype)}`, for those that
             the environment does not describe.
-        obs_context_features: Another name of `state_context_features`, CARL's newer one.
+        obs_context_features: CARL's newer name of `state_context_features`.
         obs_context_as_dict: CARL's newer layout: `{"obs": …, "context": …}` with the context a dict by feature (True)
             or a vector (False); None for `dict_observation_space`.
-        success: For a selector that learns: `(episode) -> success`, a number from 0 to 1, a bool, or None where it is
-            not known. The episode is the dict that `Selector.tell` gets, with its last `info`. None reads
+        success: For a selector that learns: `(episode) -> success`, a number from 0 to 1, a bool, or None if it is
+            unknown. The episode is the dict that `Selector.tell` gets, with its last `info`. None reads
             `info["is_success"]`; for several agents, the mean of those that have it.
 
     Attributes:
         contexts: The full contexts by id.
         default_context: The default context; None if there are no defaults.
         context_selector: The selector.
-        context_id: The id of the context in force, in a batch a tuple of one a lane; `context_key` is the same.
+        context_id: The id of the current context; in a batch a tuple with one per lane. `context_key` is the same.
         state_context_features: The names of the features that the agent sees.
         max_episode_length: The number of steps after which an episode is truncated, or None.
 
