@@ -10,7 +10,7 @@ from ..errors import NotCompilable
 from ..protocol.env import Env
 from ..wrapping.wrapper import Wrapper
 from .batch_model import BatchModel
-from .loop import why_interpreted
+from .loop import are_models, why_interpreted
 from .model_lane import ModelLane
 from .model_lanes import ModelLanes
 
@@ -53,7 +53,7 @@ def compiled(model: Env, compiled: Compiled = True) -> Env:
     while isinstance(model, Wrapper):
         wrappers.append(model)
         model = model.env
-    if not isinstance(model, Model) or isinstance(model, BatchModel):
+    if not isinstance(model, Model) or isinstance(model, BatchModel) or not are_models([model]):
         raise NotCompilable(f"compiled: {why_interpreted(model)}")
     result: Env = CompiledModel(copy.deepcopy(model), compiled)
     for wrapper in reversed(wrappers):

@@ -152,7 +152,7 @@ def _together(envs: Sequence[Any], compiled: Compiled, streams: StreamsOf) -> Ba
     first = envs[0]
     if all(isinstance(one, Lifted) and not getattr(one, "one_by_one", False) for one in envs):
         alike = len({structure(one.construction) for one in envs}) == 1
-        if alike and _are_models([one.unwrapped for one in envs]):
+        if alike and are_models([one.unwrapped for one in envs]):
             outside = first.over(_together([one.env for one in envs], compiled, streams))
             outside.made_by = first.made_by
             return outside
@@ -163,7 +163,7 @@ _OF_MODELS = ("step", "reset", "state", "observation", "context", "rewarder", "s
 """The parts of an episode, which a batch holds only for models that do not define them by themselves."""
 
 
-def _are_models(envs: Sequence[Env]) -> bool:
+def are_models(envs: Sequence[Env]) -> bool:
     """Returns True for scalar models of one class, whose episodes a batch can hold."""
     kind = type(envs[0])
     return (
@@ -182,9 +182,9 @@ def lanes_of(env: Env, n: int, compiled: Compiled = False, streams: StreamsOf = 
 
 def _lanes_over(envs: Sequence[Env], compiled: Compiled, streams: StreamsOf) -> Lanes:
     """Makes a batch of separate environments: one that compiles, or one that is interpreted."""
-    if not (are_models := _are_models(envs)) and compiled is True:
+    if not (is_held := are_models(envs)) and compiled is True:
         raise NotCompilable(f"compiled=True: {why_interpreted(envs[0])}")
-    if are_models:
+    if is_held:
         from .model_lanes import ModelLanes  # imported here, so that `import envoi` stays fast
 
         lanes = ModelLanes(cast("Any", envs), compiled, streams)
@@ -198,6 +198,9 @@ def why_interpreted(env: object) -> str:
     """Returns why an environment that is no scalar model is not compiled."""
     if isinstance(env, BatchModel):
         return f"{type(env).__name__} is a BatchModel, which steps in numpy; only scalar models (envoi.Model) compile"
+    own = next((n for n in _OF_MODELS if isinstance(env, Model) and getattr(type(env), n) is not getattr(Model, n)), "")
+    if own:
+        return f"{type(env).__name__}.{own}: a kernel would not call it; leave it out, or use compiled=False"
     return f"expected a model, got {shown(env)}; only models can be compiled"
 
 

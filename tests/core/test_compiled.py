@@ -260,6 +260,17 @@ def test_what_cannot_be_compiled_is_refused_by_function_and_line(make, message):
         envoi.batch(make(), 3, compiled=True)
 
 
+@pytest.mark.parametrize("make", [envoi.compiled, lambda model: envoi.batch(model, 2, compiled=True)])
+def test_a_model_with_its_own_step_is_not_compiled(make):
+    class Doubled(Pole):
+        def step(self, action):
+            step = super().step(action)
+            return step._replace(reward=2 * step.reward)
+
+    with pytest.raises(NotCompilable, match=r"Doubled\.step: a kernel would not call it"):
+        make(Doubled())
+
+
 def test_batch_models_step_in_numpy():
     reason = r"Sums is a BatchModel, which steps in numpy; only scalar models \(envoi\.Model\) compile"
     for make in (envoi.compiled, lambda model: envoi.batch(envoi.TimeLimit(model, 3), 2, compiled=True)):
