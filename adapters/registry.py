@@ -17,7 +17,7 @@ from .shared.loss import Loss, options_lost
 
 @dataclass(frozen=True)
 class Framework:
-    """A row of the registry.
+    """A framework in the registry, with its adapter and its properties.
 
     Attributes:
         name: The name of the adapter, `envoi.adapters.<name>`, and of `to_<name>` and `from_<name>`.
@@ -70,7 +70,7 @@ class Framework:
 
     @property
     def adapter(self) -> ModuleType:
-        """The module `envoi.adapters.<name>`; some can be imported where their framework is not installed."""
+        """The module `envoi.adapters.<name>`; some can be imported although their framework is not installed."""
         return importlib.import_module(f"envoi.adapters.{self.name}")
 
 

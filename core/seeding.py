@@ -109,27 +109,27 @@ class Streams:
 
     @cached_property
     def dynamics(self) -> np.random.Generator:
-        """For initial states and transitions."""
+        """The generator for initial states and transitions."""
         return self._child(0)
 
     @cached_property
     def observation(self) -> np.random.Generator:
-        """For noise in observations."""
+        """The generator for noise in observations."""
         return self._child(1)
 
     @cached_property
     def context(self) -> np.random.Generator:
-        """For the selection of contexts."""
+        """The generator for the selection of contexts."""
         return self._child(2)
 
     @cached_property
     def action(self) -> np.random.Generator:
-        """For sampled actions."""
+        """The generator for sampled actions."""
         return self._child(3)
 
     @cached_property
     def reward(self) -> np.random.Generator:
-        """For random rewards and terminations."""
+        """The generator for random rewards and terminations."""
         return self._child(4)
 
     def copy(self) -> Streams:

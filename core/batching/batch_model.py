@@ -55,7 +55,7 @@ class BatchModel(Model):
 
     @property
     def lanes(self) -> ModelBatch:
-        """The batch of one lane that runs the model as an `Env`."""
+        """A batch of one lane, which runs the model when it is used as an `Env`."""
         if self._one is None:
             self._one = ModelBatch(self, 1)
         return self._one

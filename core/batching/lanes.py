@@ -322,7 +322,7 @@ class Lanes(BatchEnv):
         return any(getattr(env, "reports_ends", False) for env in self.members)
 
     def ended_outside(self, lanes: Any = None, terminated: bool = False) -> None:
-        """See `Around.ended_outside`.
+        """Notifies wrappers inside that an outer wrapper has ended episodes.
 
         Args:
             lanes: The lanes, as a mask; None for all.

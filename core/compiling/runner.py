@@ -83,7 +83,7 @@ def idle(action: Action, n: int) -> np.ndarray[Any, Any]:
 def launcher(
     plan: Plan, kernel: Callable[..., Any], has_one_action: bool, ends: np.ndarray[Any, Any]
 ) -> Callable[..., Any]:
-    """Returns a function that computes a step of all lanes by a kernel, which `Runner.exchange` then makes theirs.
+    """Returns a function that computes a step of all lanes in a kernel; `Runner.exchange` then commits it.
 
     A call costs as much as its checks, and a loop over two arrays more than the call. So the function has the checks of
     the common cases of `Runner.converted` and `as_mask` in it, and a line for each array. It takes the runner that
@@ -155,11 +155,11 @@ _ONE_AT_A_TIME = Lock()
 
 
 class Runner:
-    """Steps n lanes by a kernel.
+    """Steps n lanes with a kernel.
 
-    `arrays` are those that it is given by their addresses, in `table`; they stay where they are. The masks `terminated`
-    and `truncated` are those of the last step, which the next one changes. `launch` computes a step of all lanes, see
-    `launcher`, and changes only the random streams, which `take_back` takes back; `exchange` commits it.
+    The kernel gets `arrays` by their addresses, in `table`, so they never move. The masks `terminated` and `truncated`
+    describe the last step; the next one overwrites them. `launch` computes a step of all lanes, see `launcher`, and
+    changes only the random streams, which `take_back` takes back; `exchange` commits it.
 
     Attributes:
         is_plain: True if the kernel needs nothing from outside for a step: it begins episodes itself, and can save all
@@ -206,12 +206,12 @@ class Runner:
 
     @property
     def place(self) -> np.ndarray[Any, Any]:
-        """The places of the lanes' contexts."""
+        """The index of each lane's context in the table of contexts."""
         return self._before[-2]
 
     @property
     def elapsed(self) -> np.ndarray[Any, Any]:
-        """The steps of the lanes' episodes."""
+        """The number of steps of each lane's episode."""
         return self._before[-1]
 
     @property
@@ -220,7 +220,7 @@ class Runner:
         return self._after[-3]
 
     def load(self, leaves: Sequence[Any], *of_lanes: Any) -> bool:
-        """Takes over the states of all lanes, and the rows beside them; returns False if it cannot have such states."""
+        """Copies the states of all lanes and their other rows; returns False if the kernel cannot hold the states."""
         if not self.plan.states.holds(leaves, self._n):
             return False
         self.plan.states.write(self._before[: -len(of_lanes)], leaves)
@@ -230,7 +230,7 @@ class Runner:
         return True
 
     def find_streams(self, streams: Sequence[Streams], lanes: Iterable[int]) -> None:
-        """Tells the kernel where the generators of some lanes are, the dynamics' and the observations'."""
+        """Passes the addresses of some lanes' generators, for dynamics and observations, to the kernel."""
         bits, draws = self.arrays["bits"], self.plan.draws
         columns = [(0, "dynamics")] if draws - {"observe"} else []
         columns += [(1, "observation")] if "observe" in draws else []
@@ -253,17 +253,17 @@ class Runner:
         return [row.copy() for row in self._before]
 
     def restore(self, rows: Sequence[np.ndarray[Any, Any]]) -> None:
-        """Takes over rows of a snapshot."""
+        """Copies the rows of a snapshot back."""
         self.coming = None
         for row, held in zip(self._before, rows, strict=True):
             row[:] = held
 
     def knows(self, coming: Coming | None) -> bool:
-        """Returns False for contexts of other types than those that the kernel was compiled for."""
+        """Returns True if the kernel was compiled for contexts of these types."""
         return coming is None or coming is self.coming or coming.table.records(self.plan.context) is not None
 
     def turn_to(self, coming: Coming) -> None:
-        """Lets the next lanes begin in some contexts, which it must know."""
+        """Sets the contexts in which the next lanes begin; the kernel must be compiled for their types."""
         contexts = cast("np.ndarray[Any, Any]", coming.table.records(self.plan.context))
         places = np.ascontiguousarray(coming.places, np.int64)
         self.coming, self._read_by_kernel = coming, (contexts, places)
@@ -272,7 +272,7 @@ class Runner:
         self.table[-COMING:] = self._next_table[-COMING:] = found
 
     def take_back(self, error: Exception | None = None) -> None:
-        """Returns the streams of the lanes to where they were before a step, or an error in one of them."""
+        """Rewinds the lanes' streams to before a step, also one that raised an error in one of them."""
         lane, bits, saved = int(self.progress[0]), self.arrays["bits"], self.arrays["saved"]
         if error is not None:
             error.envoi_lane = lane  # type: ignore[attr-defined]
@@ -284,7 +284,7 @@ class Runner:
                     ctypes.memmove(int(bits[index, 4 * k]) + 8, words[32:], 8)
 
     def write_fresh(self, leaves: Sequence[Any], first: int = 0) -> None:
-        """Gives the kernel states in which the next lanes to begin an episode do so."""
+        """Passes the kernel the initial states of the lanes that begin an episode next."""
         rows = [self.arrays[held.name][:, first:] for held in self.plan.states.held("fresh")]
         self.plan.states.write(rows, leaves)
 
@@ -293,9 +293,9 @@ class Runner:
         return converted(self._action_spec, self.plan.actions, self._n, action)
 
     def step_alone(self, action: Any) -> tuple[int, np.ndarray[Any, Any], Sequence[Any]] | None:
-        """Computes a step of a single lane where `steps_alone`; the arrays but the observation's are used again.
+        """Computes a step of a single lane, if `steps_alone`; reuses all arrays except the observation's.
 
-        None, before anything has changed, for an action that must be converted.
+        Returns None, with nothing changed, for an action that must be converted.
         """
         kind, actions = type(action), self._alone
         if kind is self._number or kind is self._python_number:
@@ -318,12 +318,12 @@ class Runner:
         return ended, observation, self._others
 
     def exchange(self) -> None:
-        """Makes the next states those of the next step, and with the rows exchanges the tables of addresses."""
+        """Commits a step: swaps the rows before and after it, and the tables of their addresses."""
         self._before, self._after = self._after, self._before
         self.table, self._next_table = self._next_table, self.table
 
     def refuse(self, code: int, actions: Sequence[Any], restart: Any) -> None:
-        """Raises the error of a kernel's result."""
+        """Raises the error that a kernel's negative result describes."""
         number, lane = divmod(-1 - code, self._n)
         if number == 0:
             lanes = np.flatnonzero(self.over & ~(restart | self.arrays["hold"])).tolist()

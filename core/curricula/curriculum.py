@@ -19,7 +19,7 @@ from ..errors import ContextError, nearest
 
 
 class Episode(NamedTuple):
-    """An episode that has ended: a row of `tell`."""
+    """An episode that has ended, made from a mapping that `tell` gets."""
 
     context_id: Any
     context: Context
@@ -85,7 +85,7 @@ class Numbers:
 
 
 class Curriculum(Selector):
-    """A selector that learns from how episodes end.
+    """A selector that learns from the results of episodes.
 
     A subclass defines `weigh`, and `learn` to learn more than `statistics` has. It lists the attributes that `learn`
     changes in `learned`, so that `state_dict` holds them; it keeps what choices change in `position`.
@@ -118,7 +118,7 @@ class Curriculum(Selector):
     # Contexts.
 
     def begin(self, contexts: Contexts, space: ContextSpace | None = None) -> None:
-        """Sets the contexts to choose from; if they are the same as before, nothing that was learned is lost.
+        """Sets the contexts to choose from; keeps what was learned if they are the same as before.
 
         Args:
             contexts: See `Selector.begin`.
@@ -293,7 +293,7 @@ class Sampling(Curriculum):
         raise NotImplementedError
 
     def sample(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Returns values of the features."""
+        """Samples values of the features."""
         raise NotImplementedError
 
     def _fit(self) -> None:

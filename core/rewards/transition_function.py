@@ -55,7 +55,7 @@ class OfTransition(Structured):
         return self._class_draws
 
     def drawn(self, state: Any, action: Any, next_state: Any, rng: np.random.Generator | None) -> Any:
-        """Calls the function, with `rng` if it takes one and there is one."""
+        """Calls the function, with `rng` if it takes a generator and one was given."""
         if rng is None or not self.draws:
             return self(state, action, next_state)
         return cast("Any", self)(state, action, next_state, rng=rng)

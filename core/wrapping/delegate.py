@@ -170,7 +170,7 @@ class Around(Process, Generic[Inside]):
         return getattr(self._env_inside, "reports_ends", False)
 
     def ended_outside(self, lanes: Any = None, terminated: bool = False) -> None:
-        """Informs the wrappers inside that this one, or one outside of it, has ended episodes.
+        """Notifies inner wrappers that this wrapper or an outer one has ended episodes.
 
         Args:
             lanes: The lanes of a batch, as a mask; None for all.

@@ -77,7 +77,7 @@ class Report:
 
     @property
     def remarks(self) -> tuple[Result, ...]:
-        """The results that are worth knowing but no fault."""
+        """The results that are worth knowing but are not faults."""
         return self.having("remark")
 
     def having(self, status: Status) -> tuple[Result, ...]:

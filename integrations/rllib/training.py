@@ -47,7 +47,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Job:
-    """A job that has passed all checks that need no Ray, and has its folder.
+    """A job whose folder exists and whose settings have passed all checks that do not need Ray.
 
     Args:
         folder: The output folder.
