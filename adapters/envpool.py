@@ -376,8 +376,8 @@ def from_envpool(env: Any) -> BatchEnv:
         A core batch with `.source`, which is replaced by `reset(seed=…)`.
 
     Raises:
-        SpecError: It belongs to another framework, or has dm_env's interface.
-        LossyConversion: It has several players in a lane.
+        SpecError: The environment belongs to another framework, or has dm_env's interface.
+        LossyConversion: The pool has several players in a lane.
     """
     return imported(env, NAME, FromEnvpool, FromEnvpool)
 

@@ -52,8 +52,8 @@ class FromGridverse(ImportedEnv):
             `kinds["state"][name]` where states are represented.
 
     Raises:
-        SpecError: It belongs to another framework.
-        LossyConversion: It has no observation representation.
+        SpecError: The environment belongs to another framework.
+        LossyConversion: The environment has no observation representation.
     """
 
     reward_spec = Array((), "float64", name="reward")
@@ -175,7 +175,7 @@ def from_gridverse(env: Any) -> Env:
         The core environment.
 
     Raises:
-        SpecError: It belongs to another framework.
-        LossyConversion: It has no observation representation.
+        SpecError: The environment belongs to another framework.
+        LossyConversion: The environment has no observation representation.
     """
     return imported(env, "gridverse", (), FromGridverse)

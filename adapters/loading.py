@@ -63,7 +63,7 @@ def load_multi(name: str, **arguments: Any) -> MultiEnv:
         **arguments: As for `load`.
 
     Raises:
-        EnvoiError: As for `load`; or it is a batch.
+        EnvoiError: As for `load`, or the environment is a batch.
     """
     from envoi import as_multi  # imports the wrappers, which `import envoi.adapters` leaves out
 

@@ -180,7 +180,7 @@ class ToDmEnv(SpecMethods, OpenForm, dm_env.Environment):
             seed: An integer of at least 0, or None for no seed.
 
         Raises:
-            SpecError: It is not an integer of at least 0, or None.
+            SpecError: `seed` is neither None nor an integer of at least 0.
         """
         self._episode.seed = check_seed(seed)
 

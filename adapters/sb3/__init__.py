@@ -106,7 +106,7 @@ def from_sb3(env: VecEnv, *, copy: Copy = "auto") -> BatchEnv:
         A core batch with `.source`; for a form of envoi its core, the same object.
 
     Raises:
-        SpecError: It is of another framework.
+        SpecError: The environment belongs to another framework.
         LossyConversion: A space is of a kind that only its author knows, or the lanes have different spaces.
     """
     return imported(env, NAME, ToSB3, lambda env: (FromDummyVecEnv if loops_only(env) else FromSB3)(env, copy))

@@ -65,7 +65,7 @@ class AnyModel(Process):
         """The context of the coming episodes, with defaults filled in. Setting it checks it by `context_space`.
 
         Raises:
-            ContextError: It is set to a value that its feature does not allow, or has a feature that does not exist.
+            ContextError: The new context has an unknown feature, or a value that its feature does not allow.
         """
         return {**(self.context_space.defaults if self.context_space else {}), **self._context}
 
@@ -236,7 +236,7 @@ class Model(AnyModel, Env):
         """The state. Setting it continues the episode from there, or ends it if that is an end state.
 
         Raises:
-            EpisodeError: It is read before the first reset.
+            EpisodeError: The state is read before the first reset.
         """
         if self.step_record.halt is NOT_BEGUN:
             raise EpisodeError(f"state: {NOT_BEGUN}")

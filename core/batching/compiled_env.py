@@ -18,7 +18,7 @@ from .model_lanes import ModelLanes
 class CompiledModel(ModelLane):
     """A compiled model: each step is one call of a kernel, with the same values.
 
-    Its functions, state, context and rewarder are those of the model.
+    It has the model's functions, state, context and rewarder.
 
     Args:
         model: The scalar model, which it keeps.
@@ -40,7 +40,7 @@ def compiled(model: Env, compiled: Compiled = True) -> Env:
 
     Args:
         model: A scalar `Model`, also inside wrappers, which is copied and not changed.
-        compiled: True to compile now; `"auto"` to do so where it can be compiled, when that is worth the time.
+        compiled: True to compile now; `"auto"` to compile if that is possible, when it is worth the time.
 
     Returns:
         A `CompiledModel`, or the same wrappers around one.

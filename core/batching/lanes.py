@@ -257,8 +257,8 @@ class Lanes(BatchEnv):
         """The contexts of the coming episodes: n values for each feature. Setting a single value sets it in all lanes.
 
         Raises:
-            ContextError: It is set to a list of another length, or to a value that a lane refuses. No lane has changed
-                then.
+            ContextError: The new contexts have a list of another length, or a value that a lane refuses. No lane
+                changes then.
         """
         envs: tuple[Any, ...] = self.envs
         lanes = [env.context for env in envs]

@@ -367,7 +367,7 @@ class Custom(Selector):
         contexts: See `Selector`.
 
     Raises:
-        ContextError: Not exactly one function was passed.
+        ContextError: No function was passed, or two.
 
     Attributes:
         rng: The environment's context stream while the function runs, else None.

@@ -79,8 +79,8 @@ def same_contexts(contexts: Contexts, others: Contexts) -> bool:
 class ContextSet(Structured, Mapping[Any, Context]):
     """An immutable set of contexts. Configs that merge dicts key by key, such as RLlib's, replace it as a whole.
 
-    RLlib merges each dict of `evaluation_config={"env_config": …}` into that of the training config, so that evaluation
-    would include the training contexts. A `ContextSet` is not a dict, so RLlib replaces it as a whole:
+    RLlib merges each dict of `evaluation_config={"env_config": …}` into the training config's, so that evaluation would
+    include the training contexts. A `ContextSet` is not a dict, so RLlib replaces it as a whole:
 
         config.environment("pendulum", env_config={"contexts": ContextSet(train)})
         config.evaluation(evaluation_config={"env_config": {"contexts": ContextSet(held_out)}})

@@ -213,7 +213,7 @@ class Curriculum(Selector):
     def statistics(self) -> dict[str, NDArray[np.float64]]:
         """The number of `episodes` and the mean `return`, `length` and `success`, in the order of `contexts_keys`.
 
-        A mean is NaN where there is nothing to average.
+        A mean is NaN if there is nothing to average.
         """
         table = np.array(self._sums, np.float64).reshape(-1, 5).T
         episodes, known = table[0], table[4]
@@ -264,7 +264,7 @@ class Curriculum(Selector):
         """Restores the result of `state_dict`; may be called before the environment calls `begin`.
 
         Raises:
-            ContextError: It is the state of another class, or of other contexts.
+            ContextError: The state belongs to another class, or to other contexts.
         """
         kind, names, begun, given = type(self).__name__, self._names(), self._begun, cast("Any", state)
         came = cast("Any", given).get("kind") if isinstance(given, Mapping) else type(given).__name__

@@ -39,8 +39,8 @@ class PrioritizedLevelReplay(Curriculum):
     without a score are chosen first, uniformly.
 
     Over a `space`, contexts are new samples of it, with ids 0, 1, 2, …. A buffer keeps those with high scores. Once it
-    is full, a part `replay` of all choices replays them, and a new one enters if its score is at least that of the kept
-    one with the lowest probability. Policies learn from new contexts too, which robust PLR (Jiang et al., 2021,
+    is full, a part `replay` of all choices replays them, and a new one enters if its score is at least the score of the
+    kept one with the lowest probability. Policies learn from new contexts too, which robust PLR (Jiang et al., 2021,
     arXiv:2110.02439) does not allow: a selector cannot withhold gradients.
 
     With `mutate`, each episode of a replayed context makes a mutated copy. The next lane that begins gets it, and it

@@ -25,7 +25,7 @@ class History(Lifted):
         env: The environment.
         history_length: The number of observations, at least 1.
         include_actions: If True, an observation becomes a dict of `"observation"` and `"action"`, where the second
-            stacks the actions that led to the observations; that of the first observation is zeros.
+            stacks the actions that led to the observations, with zeros for the first observation.
         tile_first_step_obs: If True, repeat the first observation in place of zeros.
 
     Raises:

@@ -92,7 +92,7 @@ def evaluate(
             with that it is called with its state too, and returns it beside the action. Or a model of
             Stable-Baselines3, an actor as in Acme, the folder of a run or of a checkpoint of RLlib, or what
             `load_policy` returns.
-        env: The env: its name, an env of any framework, or a function that makes one; None for that of a run. An
+        env: The env: its name, an env of any framework, or a function that makes one; None for the env of a run. An
             `envoi.Contextual` at any depth shows the contexts as it was made to; any other env is put into one that
             hides them, or shows all of them if only that fits the policy.
         contexts: A set of contexts, the path of a file, ranges and grids such as `"length=0.3..0.7:8"` (see
@@ -106,8 +106,8 @@ def evaluate(
             actions. A model's actions may differ in the last bits between sizes of batches.
         out: A folder to write `evaluation.csv` and `evaluation.parquet` into.
         address: A Ray cluster whose tasks play, such as "auto"; `workers` is their number, by default one per CPU.
-        variant: The name of what was trained, for reports; None for that of the run, class or function.
-        train_seed: The seed that the policy was trained with, for reports; None for that of the run or model.
+        variant: The name of what was trained, for reports; None for the name of the run, class or function.
+        train_seed: The seed that the policy was trained with, for reports; None for the seed of the run or model.
         explore: Sample the actions of a run as in training, rather than take the best.
         max_steps: Raise an error for episodes longer than this.
         observe: Called with each row, in the order in which episodes end; not with workers.

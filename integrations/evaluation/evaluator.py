@@ -139,7 +139,7 @@ def evaluate_run(
 
     Args:
         folder: The job's output folder.
-        env: The name of another env of the same observations and actions, such as one with other contexts; None for
+        env: The name of another env with the same observations and actions, for example with other contexts; None for
             the one that the policy was trained on.
         episodes: How many episodes.
         seed: Seed that the episodes' seeds are derived from; the same seed gives the same episodes.

@@ -25,7 +25,7 @@ class Algorithm:
         num_envs: Number of envs that an env runner steps together by default.
         training: Settings for `AlgorithmConfig.training` that replace RLlib's defaults.
         model: Settings for the default network of flat observations that replace RLlib's.
-        lr: Default learning rate by class name of the action space; RLlib's own where there is none.
+        lr: Default learning rate by class name of the action space; RLlib's own for other classes.
         rates: Names of the settings that a learning rate sets.
     """
 

@@ -95,7 +95,7 @@ class Settings(EnvOptions):
             each policy; None chooses by the agents' spaces and names.
         exact: Make checkpoints from which a resumed job continues bit for bit as if it had not stopped; see
             `envoi.integrations.rllib.exact_resume`.
-        runner: "sync" samples by RLlib's own env runner, "batched" by envoi's, "auto" by envoi's where it is quicker.
+        runner: "sync" samples by RLlib's own env runner, "batched" by envoi's, "auto" by envoi's if it is faster.
         set: Any settings of RLlib's `AlgorithmConfig` by name, such as `clip_param`; `model_config.fcnet_hiddens` is
             one of the default networks, `env_config.size` an argument of the env. A value may be the text of a search
             space of Ray Tune, such as "loguniform(1e-5,1e-3)" or "grid_search([64,128])".

@@ -88,7 +88,7 @@ class WorkerLanes(Lanes):
         restart: If True, lanes whose environment raises an error, and all lanes of a process that crashes or hangs,
             are truncated, with the cause in `info["worker_restarted"]`, and begin their next episode in a new
             environment. If False, this raises a `WorkerError`.
-        start_method: The way to start processes: `"spawn"`, `"fork"`, `"forkserver"`; None for that of the platform.
+        start_method: The way to start processes: `"spawn"`, `"fork"`, `"forkserver"`; None for the platform's default.
 
     Attributes:
         envs: The lanes as environments, whose attributes and methods are those in the processes.
@@ -97,7 +97,7 @@ class WorkerLanes(Lanes):
 
     Raises:
         SpecError: A number is below 1, the environments cannot be sent, or their specs differ.
-        UnknownName: There is no such start method.
+        UnknownName: `start_method` is unknown.
         WorkerError: A worker fails while it makes its environments.
     """
 

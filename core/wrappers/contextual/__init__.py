@@ -61,9 +61,9 @@ class Contextual(Lifted):
     Lanes that are separate environments begin with successive contexts (see `assign_lane`), also in RLlib.
 
     For one episode, `reset(options={"context_id": …})` or `options={"context": {…}}` chooses the context and leaves the
-    selector where it is; options that are named like a feature set it over the chosen context. An option whose name
-    is nearly one of these is a `ContextError`; the others go to the environment. In a batch every lane has a context of
-    its own, which changes only when that lane is reset. Several agents share one.
+    selector where it is; options that are named like a feature set it over the chosen context. An option with nearly
+    one of these names raises a `ContextError`; other options go to the environment. In a batch every lane has a context
+    of its own, which changes only when that lane is reset. Several agents share one.
 
     Args:
         env: The environment: one agent's, several agents', or a batch.
@@ -73,12 +73,12 @@ class Contextual(Lifted):
         default_context: Defaults that override the environment's own.
         context_selector: A selector of `envoi.context`, its class, or None for `RoundRobin`.
         context_selector_kwargs: The arguments of the selector's class.
-        hide_context: If True, the agent does not see the context; specs then are those of `env`.
+        hide_context: If True, the agent does not see the context; the specs of `env` are then kept.
         state_context_features: The features that the agent sees, in this order; None for all, `[]` for none,
             `"changing_context_features"` (or a list of it alone, as in CARL) for those that differ over the set.
         context_mask: Features that the agent does not see, whatever the other options.
-        scale_context_features: The divisor of a seen value: `"no"`, `"by_mean"` of the set, `"by_default"`, the
-            default value, or divisors by feature; by 1 where that is 0.
+        scale_context_features: The divisor of a seen value: `"no"`, `"by_mean"` of the set, `"by_default"`, the default
+            value, or divisors by feature; 1 replaces a divisor of 0.
         add_gaussian_noise_to_context: If True, each episode's values are sampled around those of the set, with standard
             deviation `gaussian_noise_std_percentage · |value|`. The set stays as it is, and so does `{feature: value}`.
         gaussian_noise_std_percentage: The relative standard deviation; 0.01 is one percent.
