@@ -38,6 +38,20 @@ else:
     _Base = Around
 
 
+class _Begun:
+    """The memory before the first reset: None, or one that begins in the middle of the episode inside."""
+
+    def __get__(self, layer: Any, owner: type) -> Any:
+        if layer is None or (begin := layer.planned_change.begin) is None:
+            return None
+        try:
+            observation: Any = {} if layer.is_several else layer.env.observation
+        except EpisodeError:  # no episode
+            return None
+        layer._memory = begin(observation)
+        return layer._memory
+
+
 class Lifted(_Base):
     """A wrapper that defines its change for one agent, and works around an `Env`, a `MultiEnv` or a batch.
 
@@ -64,7 +78,7 @@ class Lifted(_Base):
     possible_agents: Any = Inner()
 
     planned_limit: int | None = None
-    _memory: Any = None
+    _memory: Any = _Begun()
     _cut: Any = None  # of a batch: the truncated lanes, in an array that callers do not get; of several agents, a bool
     _written_step: Any  # the function that `step` calls; None before the first step
     _record_inside: Any = None  # the record that written steps rely on
@@ -140,11 +154,12 @@ class Lifted(_Base):
         observation, info = self._env_inside.reset(seed=seed, options=options, **arguments)
         if mask is not None and np.all(mask):
             mask = None
-        memory, change = self._memory, self.planned_change
+        memory, change = None, self.planned_change
         if change.begin is not None:
-            fresh = change.begin(observation)
-            fresh = fresh if change.note is None else change.note(fresh, info)
-            memory = fresh if mask is None or fresh is None else merged(memory, fresh, np.asarray(mask))
+            memory = change.begin(observation)
+            memory = memory if change.note is None else change.note(memory, info)
+            if mask is not None and memory is not None:
+                memory = merged(self._memory, memory, np.asarray(mask))
         seen = self._seen(observation, memory)
         if self._tell is not None:
             info = self._told(info, memory, mask)
@@ -157,7 +172,6 @@ class Lifted(_Base):
 
     def step(self, action: Any, restart: Any = None, hold: Any = None) -> Any:
         if self._written_step is None:
-            self._join()
             finish = as_multi_step if self.is_several else as_lanes_step if self.has_lanes else as_step
             self._written_step = flat_step(Lifted.step_program, finish, self)
         if self.has_lanes:
@@ -166,19 +180,6 @@ class Lifted(_Base):
             name = "hold" if restart is None else "restart"
             raise SpecError(f"{name}: expected None, because there are no lanes; start an episode by reset()")
         return self._written_step(self, action)
-
-    def _join(self) -> None:
-        """Begins the memory of a wrapper that was made in the middle of an episode, and of those inside it."""
-        inside = self._env_inside
-        if isinstance(inside, Lifted):
-            inside._join()
-        if self._memory is not None or self.planned_change.begin is None:
-            return
-        try:
-            observation = dict[Any, Any]() if self.is_several else inside.observation
-        except EpisodeError:  # before the first reset
-            return
-        self._memory = self.planned_change.begin(observation)
 
     def step_program(self) -> Program:
         """Returns the stages of a step: those of the environment inside, and the change."""
@@ -218,8 +219,6 @@ class Lifted(_Base):
     @property
     def observation(self) -> Any:
         """The latest observation, computed from the inner one at each access; in a `MultiEnv`, a method of an agent."""
-        if self._memory is None:
-            self._join()
         return self._look if self.is_several else self._seen(self.env.observation, self._memory)
 
     # Several agents.

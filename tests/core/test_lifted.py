@@ -15,6 +15,7 @@ import envoi
 import envoi.models
 from envoi.integrations.check import check_env
 from envoi.lane_values import lane
+from envoi.protocol.fast_steps import fast_step
 from envoi.wrapping.lifted import ended
 
 
@@ -558,3 +559,26 @@ def test_a_wrapper_made_within_an_episode_begins_there(kind):
         assert np.all(ended(env, step)) == (number == 2)
     with pytest.raises(envoi.EpisodeError, match="not begun"):
         envoi.TimeLimit(env := KINDS[kind](), 2).step({} if kind == "several" else env.sample_action())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_written_before_the_episode_begins_there(kind):
+    inside = KINDS[kind](), KINDS[kind]()
+    envs = [envoi.History(Diary(one), 2) for one in inside]
+    step = fast_step(envs[0])
+    with pytest.raises(envoi.EpisodeError, match="not begun"):
+        step(dict.fromkeys(inside[0].possible_agents, 1) if kind == "several" else inside[0].sample_action())
+    for one in inside:
+        one.reset(seed=0)
+    actions = envs[1].sample_actions() if kind == "several" else envs[1].sample_action()
+    values, plain = step(actions), envs[1].step(actions)
+    for place in (0, 1, 5):
+        assert exact(values[place]) == exact(plain[place])
+
+
+def test_a_first_reset_of_some_lanes_begins_the_others():
+    inside = KINDS["lanes"]()
+    inside.reset(seed=0)
+    env, mask = envoi.History(inside, 2), np.arange(inside.batch_size) == 0
+    seen = env.reset(mask=mask).observation
+    assert exact(seen) == exact(env.observation) == exact(envoi.History(inside, 2).observation)
