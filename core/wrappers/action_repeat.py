@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from .. import tree
 from ..protocol.env import Step
 from ..protocol.infos import Infos
-from ..protocol.multi_env import MASK, MultiEnv, MultiStep
+from ..protocol.multi_env import MASK, MultiStep
 from ..protocol.process import Info
 from ..spec import Array, SpecTree
 from ..spec.arrays import bounds_or_inf
 from ..wrapping.arguments import acting, at_least, check_waiting
 from ..wrapping.change import Change, Specs
-from ..wrapping.lifted import Lifted, ended
+from ..wrapping.lifted import Lifted
 
 
 class ActionRepeat(Lifted):
@@ -56,17 +56,17 @@ class ActionRepeat(Lifted):
     def _repeated(self, step: Any, action: Any, acted: Any) -> Any:
         """A step with its repetitions; in a batch by the lanes that acted in it."""
         for _ in range(self.times - 1):
-            if isinstance(self, MultiEnv):
+            if self.is_several:  # isinstance takes as long as a step of a small model
                 over = any((*step.terminated.values(), *step.truncated.values()))
-                if over or set(self.acting) != set(action):
+                if over or set(cast("Any", self).acting) != set(action):
                     return step
                 step = _together(step, cast("Any", super()).step(action))
             elif self.batch_size is None:
-                if ended(self, step):
+                if step.terminated or step.truncated:
                     return step
                 step = _after(step, super().step(action), True)
             else:
-                acted = acted & ~ended(self, step)
+                acted = acted & ~(step.terminated | step.truncated)
                 if not acted.any():
                     return step
                 step = _after(step, super().step(action, hold=~acted), acted)
