@@ -166,12 +166,12 @@ class MultiModel(HasRoster, AnyModel, MultiEnv):
         if seed is not None:
             self._streams = Streams(seed)
         state = self.initial(self.streams.dynamics, context)
-        roster, terminated, truncated = self._roster_at(state, Roster(self.possible_agents).begin(()))
+        roster, terminated, truncated = _read_roster(self, state, Roster(self.possible_agents).begin(()))
         if terminated or truncated or not roster.playing:
             raise SpecError(f"initial: expected a state in which agents are in play and none has ended, got {state!r}")
         acting = roster.acting
         seen = {agent: self.observe(state, agent, self.streams.observation) for agent in acting}
-        infos = self._infos(state, roster.playing, acting)
+        infos = _read_infos(self, state, roster.playing, acting)
         # Only now, as in `step`.
         self._state, self._roster, self._seen = state, roster, seen
         return MultiReset(dict(seen), infos)
@@ -188,94 +188,20 @@ earlier.check_actions(action)
 streams = model._streams or model.streams
 given = {**action}
 state = model.transition(before, given, streams.dynamics)
-roster, ended, cut = model._roster_at(state, earlier)
+roster, ended, cut = read_roster(model, state, earlier)
 affected = earlier.playing if roster.playing is earlier.playing else roster.affected(earlier)
-info = model._infos(state, affected, roster.acting)
-observation = model._looks(state, affected, roster.acting, ended | cut, info)
-reward = model._rewards((model._rewarder or model.reward)(before, given, state), affected)
-terminated, truncated, discount = model._ends(state, affected, earlier, ended, cut)
+info = read_infos(model, state, affected, roster.acting)
+observation = read_observations(model, state, affected, (earlier, roster), ended | cut, info)
+reward = read_rewards((model._rewarder or model.reward)(before, given, state), affected)
+terminated, truncated, discount = read_ends(model, state, affected, earlier, ended, cut)
 _last = {_agent: _one for _agent, _one in model._seen.items() if _agent in roster.ended} if roster.ended else {}
 model._state, model._roster, model._seen = state, roster, {**_last, **observation}"""
         title, held = "MultiModel: the functions that its author wrote", "model._state, model._roster, model._seen"
         local = ("streams", "given", "state", "roster", "ended", "cut", "affected")
         save, undo = f"_held0 = {held}", f"{held} = _held0"
-        stage = Stage(title, lines, (*VALUES, *local), {"model": self}, guarded=True, save=save, undo=undo)
+        stage = Stage(title, lines, (*VALUES, *local), {"model": self, **_READERS}, guarded=True, save=save, undo=undo)
         kept = {"before": "model._state", "earlier": "model._roster"}
         return Program((stage,), self.step_record, kept, frozenset(local))
-
-    def _looks(
-        self, state: Any, affected: tuple[Any, ...], acting: Any, gone: frozenset[Any], infos: dict[Any, Info]
-    ) -> dict[Any, Any]:
-        """Returns the observations of the agents that act next, and the final ones of those `gone`."""
-        for agent in gone.intersection(self._roster.playing) if gone else ():
-            self.observation(agent)  # it may be repeated, so before any new random number
-        seen = {a: self.observe(state, a, self.streams.observation) for a in affected if a in gone or a in acting}
-        for agent in gone.intersection(seen) if gone else ():
-            if seen[agent] is None:
-                infos[agent][SYNTHETIC] = True
-                seen[agent] = self.observation(agent)
-        return seen
-
-    def _ends(
-        self, state: Any, affected: tuple[Any, ...], earlier: Roster, ended: frozenset[Any], cut: frozenset[Any]
-    ) -> tuple[Any, Any, Any]:
-        """Returns flags and discounts by agent; None for those of a quiet step."""
-        special = self.discount(state)
-        if not (ended or cut or special or len(affected) > len(earlier.playing)):
-            return None, None, None
-        terminated, truncated = ({agent: agent in left for agent in affected} for left in (ended, cut))
-        discounts = {agent: 0.0 if agent in ended else 1.0 for agent in affected}
-        discounts |= {agent: factor for agent, factor in (special or {}).items() if agent in discounts}
-        return terminated, truncated, discounts
-
-    def _roster_at(self, state: Any, before: Roster) -> tuple[Roster, frozenset[Any], frozenset[Any]]:
-        """Returns the roster at `state`, and the agents terminated and truncated by the step there from `before`."""
-        live, terminal, truncated = self.live(state), self.terminal(state), self.truncated(state)
-        if live is None and before.playing and not terminal and not truncated:
-            return before.with_turn(self._turn_at(state, before.playing)), _NONE, _NONE
-        if live is None:
-            live = before.playing or before.possible
-        here = {*before.playing, *live}
-        ended, cut = self._chosen(terminal, here, "terminal"), self._chosen(truncated, here, "truncated")
-        roster = before.after(live, ended | cut, where="live")
-        return roster.with_turn(self._turn_at(state, roster.playing)), ended, cut
-
-    def _chosen(self, agents: Collection[Any] | Mapping[Any, bool] | bool, here: set[Any], what: str) -> frozenset[Any]:
-        if isinstance(agents, (bool, np.bool_)):
-            return frozenset(here) if agents else _NONE
-        if isinstance(agents, AnyMapping):  # flags by agent, as in PettingZoo
-            agents = [agent for agent, flag in agents.items() if flag]
-        if isinstance(agents, str):  # would be read as a collection of letters
-            raise SpecError(f"{what}: expected a collection of agents, or True for all, got {agents!r}")
-        chosen = frozenset(agents)
-        if strange := chosen.difference(self.possible_agents):
-            raise SpecError(f"{what}: {sorted(map(str, strange))} are not among {list(self.possible_agents)}")
-        return chosen & here
-
-    def _turn_at(self, state: Any, agents: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        turn = self._turn_in(state)
-        if turn is None:
-            return None
-        acting = tuple(agent for agent in agents if agent in turn)
-        if agents and not acting:
-            raise SpecError(f"turn: expected some of {list(agents)}, who are in play, got {list(turn)}")
-        return acting
-
-    def _rewards(self, rewards: Any, affected: tuple[Any, ...]) -> dict[Any, Any]:
-        if not isinstance(rewards, AnyMapping):
-            raise SpecError(f"reward: expected a mapping from agents, got {rewards!r}")
-        return {agent: rewards.get(agent, 0.0) for agent in affected}
-
-    def _infos(self, state: Any, agents: tuple[Any, ...], acting: tuple[Any, ...]) -> dict[Any, Info]:
-        given = self.info(state)
-        infos: dict[Any, Info] = {agent: dict(given.get(agent, ())) for agent in agents}
-        for agent in acting:
-            mask = self.mask(state, agent)
-            if mask is not None:
-                infos[agent][MASK] = mask
-        if COMMON in given:
-            infos[COMMON] = dict(given[COMMON])
-        return infos
 
     def observation(self, agent: Any) -> Any:
         if agent in self._seen:
@@ -304,3 +230,108 @@ model._state, model._roster, model._seen = state, roster, {**_last, **observatio
     def restore(self, snapshot: Snapshot) -> None:
         self._state, self._roster, self._seen, self._context, streams = self._content(snapshot)
         self._streams = streams.copy()
+
+
+def _read_roster(model: MultiModel, state: Any, before: Roster) -> tuple[Roster, frozenset[Any], frozenset[Any]]:
+    """Returns the roster at `state`, and the agents terminated and truncated by the step there from `before`."""
+    live, terminal, truncated = model.live(state), model.terminal(state), model.truncated(state)
+    if live is None and before.playing and not terminal and not truncated:
+        return before.with_turn(_read_turn(model, state, before.playing)), _NONE, _NONE
+    if live is None:
+        live = before.playing or before.possible
+    here = {*before.playing, *live}
+    ended, cut = _chosen(model, terminal, here, "terminal"), _chosen(model, truncated, here, "truncated")
+    roster = before.after(live, ended | cut, where="live")
+    return roster.with_turn(_read_turn(model, state, roster.playing)), ended, cut
+
+
+def _chosen(
+    model: MultiModel, agents: Collection[Any] | Mapping[Any, bool] | bool, here: set[Any], what: str
+) -> frozenset[Any]:
+    if isinstance(agents, (bool, np.bool_)):
+        return frozenset(here) if agents else _NONE
+    if isinstance(agents, AnyMapping):  # flags by agent, as in PettingZoo
+        agents = [agent for agent, flag in agents.items() if flag]
+    if isinstance(agents, str):  # would be read as a collection of letters
+        raise SpecError(f"{what}: expected a collection of agents, or True for all, got {agents!r}")
+    chosen = frozenset(agents)
+    if strange := chosen.difference(model.possible_agents):
+        raise SpecError(f"{what}: {sorted(map(str, strange))} are not among {list(model.possible_agents)}")
+    return chosen & here
+
+
+def _read_turn(model: MultiModel, state: Any, agents: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    turn = model._turn_in(state)  # pyright: ignore[reportPrivateUsage] (of the same class)
+    if turn is None:
+        return None
+    acting = tuple(agent for agent in agents if agent in turn)
+    if agents and not acting:
+        raise SpecError(f"turn: expected some of {list(agents)}, who are in play, got {list(turn)}")
+    return acting
+
+
+def _read_infos(model: MultiModel, state: Any, agents: tuple[Any, ...], acting: tuple[Any, ...]) -> dict[Any, Info]:
+    given = model.info(state)
+    infos: dict[Any, Info] = {agent: dict(given.get(agent, ())) for agent in agents}
+    for agent in acting:
+        mask = model.mask(state, agent)
+        if mask is not None:
+            infos[agent][MASK] = mask
+    if COMMON in given:
+        infos[COMMON] = dict(given[COMMON])
+    return infos
+
+
+def _read_observations(
+    model: MultiModel,
+    state: Any,
+    affected: tuple[Any, ...],
+    rosters: tuple[Roster, Roster],
+    gone: frozenset[Any],
+    infos: dict[Any, Info],
+) -> dict[Any, Any]:
+    """Returns the observations of the agents that act next, and the final ones of those `gone`."""
+    earlier, roster = rosters
+    acting = roster.acting
+    for agent in gone.intersection(earlier.playing) if gone else ():
+        model.observation(agent)  # it may be repeated, so before any new random number
+    seen = {a: model.observe(state, a, model.streams.observation) for a in affected if a in gone or a in acting}
+    for agent in gone.intersection(seen) if gone else ():
+        if seen[agent] is None:
+            infos[agent][SYNTHETIC] = True
+            seen[agent] = model.observation(agent)
+    return seen
+
+
+def _read_rewards(rewards: Any, affected: tuple[Any, ...]) -> dict[Any, Any]:
+    if not isinstance(rewards, AnyMapping):
+        raise SpecError(f"reward: expected a mapping from agents, got {rewards!r}")
+    return {agent: rewards.get(agent, 0.0) for agent in affected}
+
+
+def _read_ends(
+    model: MultiModel,
+    state: Any,
+    affected: tuple[Any, ...],
+    earlier: Roster,
+    ended: frozenset[Any],
+    cut: frozenset[Any],
+) -> tuple[Any, Any, Any]:
+    """Returns flags and discounts by agent; None for those of a quiet step."""
+    special = model.discount(state)
+    if not (ended or cut or special or len(affected) > len(earlier.playing)):
+        return None, None, None
+    terminated, truncated = ({agent: agent in left for agent in affected} for left in (ended, cut))
+    discounts = {agent: 0.0 if agent in ended else 1.0 for agent in affected}
+    discounts |= {agent: factor for agent, factor in (special or {}).items() if agent in discounts}
+    return terminated, truncated, discounts
+
+
+# Functions, because an author may give a method any name.
+_READERS: dict[str, Any] = {
+    "read_roster": _read_roster,
+    "read_infos": _read_infos,
+    "read_observations": _read_observations,
+    "read_rewards": _read_rewards,
+    "read_ends": _read_ends,
+}
