@@ -116,7 +116,7 @@ class ToGymnasium(DescribedForm, OpenForm, gymnasium.Env[Any, Any]):
 
     @property
     def np_random_seed(self) -> int | None:
-        """The seed of the generator, or -1 if it is unknown; for a native environment of gymnasium, its own."""
+        """The seed of the generator, or -1 if it is unknown; a native gymnasium environment's own seed."""
         native = self.unwrapped
         return self._np_random_seed if native is self else native.np_random_seed
 

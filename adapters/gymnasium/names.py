@@ -54,7 +54,7 @@ def load(scheme: str, name: str, **arguments: Any) -> gymnasium.Env[Any, Any]:
 
 
 def names(scheme: str) -> list[str]:
-    """Returns the ids in gymnasium's registry and of installed packages that extend it, the latest version of each."""
+    """Returns the latest version of each id that gymnasium, or an installed package, has registered."""
     del scheme
     for package in PACKAGES:
         if importlib.util.find_spec(package) is not None:

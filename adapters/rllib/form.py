@@ -52,7 +52,7 @@ class WorkerSeeds:
         self.last: int | None = None  # the last seed, which counts as repeated if it comes again
 
     def at_reset(self, seed: int) -> int | None:
-        """Returns the core's seed for a reset with `seed`; None if the seed is repeated in training."""
+        """Returns the core's seed for a reset with `seed`; None to continue, if training repeats the seed."""
         core_seed = self.core_seed(seed)
         repeated, self.last = seed == self.last, seed
         return None if repeated and not self.in_evaluation else core_seed
@@ -101,7 +101,7 @@ class RLlibForm(AnyForm):
 
     @property
     def place(self) -> Place:
-        """The worker and lane of the form; settable, also by `set_attr` of gymnasium's vector environments."""
+        """The worker and lane of the form; settable, also by `set_attr` of a gymnasium vector environment."""
         return Place(self.seeds.worker, self._lane, self.seeds.in_evaluation)
 
     @place.setter
@@ -141,7 +141,7 @@ class CodedForm(RLlibForm):
 
     @property
     def unwrapped(self) -> Any:
-        """This form, whose spaces RLlib reads."""
+        """This form itself, because RLlib reads its spaces."""
         return self
 
 

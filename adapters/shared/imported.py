@@ -449,7 +449,7 @@ class ImportedLanes(FromSource, Lanes):
 
     @property
     def is_unchanged(self) -> bool:
-        """True as long as the source behaves like this batch, because no lane was changed."""
+        """True until a lane is changed; until then the source behaves like this batch."""
         return all(lane.is_unchanged for lane in self.envs)
 
 

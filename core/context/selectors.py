@@ -367,7 +367,7 @@ class Custom(Selector):
         contexts: See `Selector`.
 
     Raises:
-        ContextError: No function was passed, or two.
+        ContextError: Both functions were passed, or neither.
 
     Attributes:
         rng: The environment's context stream while the function runs, else None.

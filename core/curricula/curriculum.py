@@ -257,7 +257,7 @@ class Curriculum(Selector):
         return ("seed", "position", "contexts", "contexts_keys", "_begun", "_sums", "_place", *self.learned)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that the curriculum has learned, as a copy that can be pickled."""
+        """Returns everything that decides future choices, as a copy that can be pickled."""
         return {"kind": type(self).__name__, **copy.deepcopy({name: getattr(self, name) for name in self._names()})}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -146,7 +146,7 @@ def explain(env: Any) -> str:
     """Returns the source that envoi wrote for an environment's step, with a comment above the lines of each layer.
 
     The text is the same for the same composition of layers. If the environment's own `step` is called instead, the
-    comment names it and says where to look further.
+    comment says so, and where to look further.
 
     Args:
         env: A form of any framework, or a core environment, for which it is the step that forms and wrappers call.

@@ -117,7 +117,7 @@ class Process(metaclass=Kind):
 
     @property
     def outer_record(self) -> Record:
-        """The record that outer layers share if the user wrote this environment's `step`."""
+        """The record of outer layers, which they share if the user wrote this environment's `step`."""
         if self._outer_record is None:
             self._outer_record = Record(None)
         return self._outer_record

@@ -61,7 +61,7 @@ class RunStats(Lifted):
 
 
 class PerformanceProfiler(Lifted):
-    """Profiles the environment with `cProfile`, and passes on the profile every `process_steps` steps.
+    """Profiles the environment with `cProfile`, and calls a function with the profile every `process_steps` steps.
 
     Args:
         env: The environment.

@@ -116,7 +116,7 @@ def configure(
             `ALGORITHMS`, or the lanes of a batch.
         num_env_runners: Without a config of the user's, the processes that step envs; 0 for the algorithm's own.
         seed: Without a config of the user's, the seed of the initial weights, the exploration and the envs.
-        training: Without a config of the user's, more settings for `AlgorithmConfig.training`.
+        training: Without a config, settings for `AlgorithmConfig.training`, over the defaults of `ALGORITHMS`.
         failure: A file that the env writes its error to; None for no such file.
         policies: The policies of several agents, see `envoi.integrations.rllib.multi_agent.grouping.group_agents`.
         runner: The env runner, RLlib's own or one that is quicker; see

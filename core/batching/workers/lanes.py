@@ -277,7 +277,7 @@ class WorkerLanes(Lanes):
             (k, …).
 
         Raises:
-            EpisodeError: Fewer than `count` lanes have been sent.
+            EpisodeError: Fewer than `count` lanes have been sent, or none.
             WorkerError: See the class.
         """
         wanted = 1 if count is None else count

@@ -51,7 +51,7 @@ logger = logging.getLogger("envoi")
 
 
 class Runner:
-    """State that the envs of an env runner share, and that survives when they are made again."""
+    """State that all envs of an env runner share, and keep when RLlib makes the envs again."""
 
     def __init__(self, env_runner: Any = None, env_context: Any = None) -> None:
         self._env_runner = env_runner

@@ -77,7 +77,7 @@ class MaskedBCModule(DefaultBCTorchRLModule):
 
 
 class MaskedDQNModule(DefaultDQNTorchRLModule):
-    """The module of DQN with action masks, also in random actions and the targets of both networks."""
+    """The module of DQN with action masks, which also apply to random actions and both networks' targets."""
 
     def _qf_forward_helper(self, batch: dict[str, Any], encoder: Any, head: Any) -> dict[str, Any]:
         outputs: dict[str, Any] = super()._qf_forward_helper(batch, encoder, head)
