@@ -33,6 +33,14 @@ def read_set(given: Any, env: Any, seed: int = 0) -> Any:
     return given.contexts(seed=seed) if isinstance(given, ContextRanges) else given
 
 
+def are_regions(given: Any) -> bool:
+    """Returns True for contexts by region and id, such as a split."""
+    parts = (
+        [one for one in cast("Any", given).values() if isinstance(one, Mapping)] if isinstance(given, Mapping) else []
+    )
+    return any(isinstance(context, Mapping) for one in parts for context in cast("Any", one).values())
+
+
 def with_contexts(env: Any, **changes: Any) -> Any:
     """Returns an env whose `Contextual` has other arguments, such as contexts; one that hides them if it has none."""
     inner = env

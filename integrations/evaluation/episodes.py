@@ -34,7 +34,7 @@ from envoi.seeding import check_seed
 from envoi.spec.base import Spec
 from envoi.spec.nested import check_branch
 
-from ..env_contexts import contextual_of, name_overlap, read_set, with_contexts
+from ..env_contexts import are_regions, contextual_of, name_overlap, read_set, with_contexts
 from ..errors import one_line
 from ..first_lane import FirstLane
 from .policies import Acting, acting_of, seat, sendable
@@ -202,9 +202,7 @@ def _contexts_of(given: Any, core: envoi.Env, seed: int) -> Found | None:
         return None
     given = read_set(given, core, seed)
     parts: dict[str | None, Any] = {None: given}
-    if isinstance(given, Mapping) and any(
-        isinstance(inner, Mapping) for one in given.values() if isinstance(one, Mapping) for inner in one.values()
-    ):
+    if are_regions(given):
         parts = dict(given)
     by_region = None not in parts
     parts = {name: ContextSet(one) for name, one in parts.items()}

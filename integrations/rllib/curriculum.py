@@ -12,7 +12,9 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -20,15 +22,18 @@ from typing import Any
 import numpy as np
 
 import envoi
+from envoi.adapters import to_rllib
 from envoi.adapters.rllib.creator import forms_of, make_core
 from envoi.adapters.shared.loss import warn_user
 from envoi.context import ContextSet, RoundRobin, Selector
 from envoi.context.features import Feature
-from envoi.curricula import Handed, PrioritizedLevelReplay
+from envoi.curricula import Curriculum, Handed, PrioritizedLevelReplay
+from envoi.curricula.curriculum import Episode, read_episodes
 from envoi.curricula.level_replay import OF_A_CRITIC, OF_EPISODES
 from envoi.structural_equality import Structured
 
-from ..env_contexts import contextual_of, name_overlap, read_set, with_contexts
+from ..env_contexts import are_regions, contextual_of, name_overlap, read_set, with_contexts
+from ..errors import one_line
 
 CHOSEN = "contexts"
 """The entry of a config's options that holds its `ChosenContexts`."""
@@ -85,7 +90,7 @@ def choose(
             f"of {list(OF_EPISODES)}"
         )
     with make_core(env, env_config) as core:
-        given = {} if contexts is None else {"contexts": read_set(contexts, core)}
+        given = {} if contexts is None else {"contexts": _read_one_set("contexts", contexts, core)}
         selector = RoundRobin() if curriculum is None else curriculum
         trained = contextual_of(with_contexts(core, context_selector=selector, **given))
         assert trained is not None
@@ -97,14 +102,66 @@ def choose(
         if contextual_of(core) is not None and trained.state_context_features:
             view["state_context_features"] = trained.state_context_features
             view["scale_context_features"] = trained.context_divisors
-        held_out = full if eval_contexts is None else read_set(eval_contexts, core)
-        judged = contextual_of(with_contexts(core, contexts=held_out, context_selector=None, **view))
+        with _naming("eval_contexts"):
+            held_out = full if eval_contexts is None else _read_one_set("contexts", eval_contexts, core)
+            judged = contextual_of(with_contexts(core, contexts=held_out, context_selector=None, **view))
         assert judged is not None
         both = name_overlap(judged.contexts, full.values(), trained) if eval_contexts is not None else ""
         if both:
             warn_user(f"eval_contexts: also among the training contexts: {both}", UserWarning)
         held_out = ContextSet(judged.contexts)
+        if isinstance(curriculum, Curriculum):
+            _check_episodes(curriculum, with_contexts(core, context_selector=_Checking(curriculum), **given))
     return training, ChosenContexts(held_out, {**view, "contexts": held_out})
+
+
+@contextmanager
+def _naming(argument: str) -> Iterator[None]:
+    """Lets the errors of contexts name the argument that these came by."""
+    try:
+        yield
+    except envoi.ContextError as error:
+        text = str(error)
+        where = argument.removesuffix("contexts") if text.startswith("contexts") else f"{argument}: "
+        raise envoi.ContextError(text if text.startswith(argument) else where + text) from error
+
+
+def _read_one_set(name: str, given: Any, core: Any) -> ContextSet:
+    with _naming(name):
+        found = read_set(given, core)
+        if are_regions(found):
+            regions = [*found]
+            raise envoi.ContextError(
+                f"{name}: expected one set of contexts, got the regions {regions}; give one, such as [{regions[0]!r}]"
+            )
+        contexts = ContextSet(found)
+    if not contexts:
+        raise envoi.ContextError(f"{name}: expected at least one context, got none")
+    return contexts
+
+
+class _Checking(RoundRobin):
+    """Lets a curriculum check the episodes of a trial, from which it learns nothing."""
+
+    def __init__(self, curriculum: Curriculum) -> None:
+        self._curriculum = curriculum
+        super().__init__()
+
+    def tell(self, episodes: Iterable[Mapping[str, Any]]) -> None:
+        with _naming("curriculum"):
+            self._curriculum.check(read_episodes(episodes))
+
+
+def _check_episodes(curriculum: Curriculum, env: Any) -> None:
+    """Plays at random, for a second at most, if a curriculum may refuse episodes, such as those without a success."""
+    from .registration import play_at_random
+
+    try:
+        curriculum.check([Episode(None, {}, 0.0, 0.0, None, None)])
+    except envoi.ContextError:
+        with one_line():
+            form: Any = to_rllib(lambda: env, canonical="structured")({})
+            play_at_random(form, 1000, time.monotonic() + 1, 0)
 
 
 @dataclass(frozen=True)

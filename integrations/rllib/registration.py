@@ -299,7 +299,7 @@ def preflight(
         try:
             if is_batch:
                 check_lanes(form, num_envs)
-            _play(form, steps, time.monotonic() + seconds, seed)
+            play_at_random(form, steps, time.monotonic() + seconds, seed)
         except envoi.SpecError as error:
             hint = "; --check-specs off trains all the same" if check_specs else ""
             raise envoi.SpecError(f"{error}{hint}") from error
@@ -320,7 +320,7 @@ def check_lanes(batch: VectorEnv[Any, Any, Any], num_envs: int | None) -> int:
     return batch.num_envs
 
 
-def _play(form: Any, steps: int, deadline: float, seed: int) -> None:
+def play_at_random(form: Any, steps: int, deadline: float, seed: int) -> None:
     """Steps an env of one agent, of several, or a batch, with random legal actions."""
     env = form.unwrapped
     if isinstance(form, VectorEnv):

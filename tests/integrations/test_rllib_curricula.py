@@ -221,11 +221,27 @@ def test_contexts_of_both_sides_are_named():
         ({"contexts": TWENTY, "curriculum": PrioritizedLevelReplay("max_mc")}, "critic.*learnability"),
         ({"contexts": TWENTY, "curriculum": LearningProgress}, "expected a selector"),
         ({"contexts": "m=3..1"}, "m"),
+        ({"contexts": {}}, "^contexts: expected at least one context"),
+        ({"contexts": TWENTY, "eval_contexts": {}}, "^eval_contexts: expected at least one context"),
+        ({"contexts": TWENTY, "eval_contexts": "mass=1..2"}, "^eval_contexts: .*mass"),
+        ({"contexts": {"train": TWENTY, "test": TWENTY}}, r"regions \['train', 'test'\]"),
+        ({"contexts": TWENTY, "curriculum": LearningProgress()}, "^curriculum: tell: .*is_success.*bounds="),
+        ({"contexts": TWENTY, "curriculum": LearningProgress(bounds=(1, 2))}, "return within bounds"),
+        ({"contexts": TWENTY, "curriculum": PrioritizedLevelReplay("learnability")}, "is_success"),
     ],
 )
 def test_bad_contexts_are_refused_at_once(arguments, message):
     with pytest.raises(ContextError, match=message):
         configured(**arguments)
+
+
+@pytest.mark.parametrize("env", [curricula.swinging, curricula.game, partial(envoi.batch, curricula.swinging, 4)])
+def test_an_episode_is_tried_where_a_curriculum_may_refuse(env):
+    curriculum = LearningProgress(bounds=(-1e4, -0.1))
+    configured(env, contexts=TWENTY, curriculum=curriculum)
+    assert not curriculum.statistics["episodes"].any()
+    with pytest.raises(ContextError, match="is_success"):
+        configured(env, contexts=TWENTY, curriculum=LearningProgress())
 
 
 def test_lanes_in_processes_of_gymnasium_are_refused(build):
