@@ -86,11 +86,12 @@ class ModelLanes(Lanes):
     _stream_states: StreamStates | None = None
     _stacking: Stacking | None = None
     _written: frozenset[str] | None = None  # the optional functions that the loop calls
+    _is_lent = False  # True if a user may have set the contexts of models
     _given: tuple[Any, Any] | None = None  # the table and the places of the contexts that the models have
     _views: tuple[ModelLane, ...] = ()
 
     _passing = ("coming", "_own", "_next", "_written_step", "_runner", "_in_rows", "_kinds", "_stream_states",
-                "_stacking", "_written", "_given", "_views")  # fmt: skip
+                "_stacking", "_written", "_given", "_is_lent", "_views")  # fmt: skip
 
     def __init__(self, models: Sequence[Model], compiled: Compiled = "auto", streams: StreamsOf = "lanes") -> None:
         self._models, self._elapsed = tuple[Any, ...](models), np.zeros(len(models), np.int64)
@@ -169,7 +170,9 @@ class ModelLanes(Lanes):
         """Gives the model of a lane the lane's episode, and returns it, because a user may look at it or change it."""
         self.use_states()
         model = self._models[index]
+        self._take_contexts()
         self._give_contexts(self._table, self._place)
+        self._is_lent = True
         if self._begun:
             seen = copy.deepcopy(lane(self.observation_spec, self._observation, index))
             model.resume(self.state[index], seen, bool(self._over[index]))
@@ -244,6 +247,8 @@ class ModelLanes(Lanes):
             The six values of a step, with None for flags and discounts that are the usual, and the lanes that have
             ended in it, or None.
         """
+        if self._is_lent:
+            self._take_contexts()
         runner = self._runner
         if runner is not None and not (self._in_rows and runner.plan.is_unchanged()) and not self._usable(runner):
             runner = None
@@ -427,6 +432,17 @@ class ModelLanes(Lanes):
                 seen = lane(self.observation_spec, self._observation, len(rows))
                 rows.append((before, seen, nothing, False, False, None, None))
 
+    def _take_contexts(self) -> None:
+        """Takes the contexts that users have set on models that were lent."""
+        given = self._given
+        if self._is_lent and given is not None and given[0] is self._table and given[1] is self._place:
+            pairs = enumerate(zip(self._models, self._table.contexts(self._place), strict=True))
+            new = [index for index, (model, context) in pairs if model.given_context is not context]
+            self._is_lent = False
+            if new:
+                self.set_contexts([self._models[index].given_context for index in new], new, True)
+        self._is_lent = False
+
     def _give_contexts(self, table: ContextTable, place: Places) -> None:
         """Gives the models their contexts, for functions that look there."""
         given = self._given
@@ -541,6 +557,7 @@ class ModelLanes(Lanes):
     @property
     def context(self) -> dict[str, list[Any]]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The contexts of the coming episodes; see `Lanes.context`."""
+        self._take_contexts()
         lanes = self._table.contexts(self._place)
         return {name: [context[name] for context in lanes] for name in lanes[0]}
 
@@ -567,6 +584,7 @@ class ModelLanes(Lanes):
 
     def set_contexts(self, each: Sequence[Mapping[str, Any]], lanes: Sequence[int], named: bool) -> None:
         """Sets the contexts of some lanes; an error names the lane if `named`."""
+        self._take_contexts()
         space, held = self.context_space, self._table.contexts(self._place)
         known: dict[int, Any] = {}
         for number, context in zip(lanes, each, strict=True):
@@ -628,6 +646,7 @@ class ModelLanes(Lanes):
     # Copies.
 
     def snapshot(self) -> Snapshot:
+        self._take_contexts()
         columns = self._observation, self._over, self._table, self._place, self._begun
         held = _Episodes(self, columns, self._states_of_streams().now())
         return Snapshot(type(self), (held, StreamStates([self.streams])))
@@ -657,6 +676,7 @@ class ModelLanes(Lanes):
 
     def __getstate__(self) -> dict[str, Any]:
         # Without the kernel, which is not pickled but compiled or loaded again.
+        self._take_contexts()
         self.use_states()
         held = {name: value for name, value in vars(self).items() if name not in self._passing}
         return {**held, "choice": Choice(self.choice.wanted)}

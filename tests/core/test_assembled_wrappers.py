@@ -501,6 +501,18 @@ def test_contexts_of_lanes_hold_through_repeated_actions(compiled):
         assert env.unwrapped.context["slope"] == slopes
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_context_set_on_a_lanes_model_is_the_lanes(compiled):
+    batch = envoi.batch(Slope(), 3, compiled=compiled)
+    batch.reset(seed=0)
+    batch.step(np.zeros(3, np.int64))
+    for index, slope in ((0, 0.25), (2, 1.0)):
+        batch.envs[index].unwrapped.context = {"slope": slope}
+    assert batch.context == copy.deepcopy(batch).context == {"slope": [0.25, 0.5, 1.0]}
+    batch.step(np.zeros(3, np.int64), np.array([True, False, True]))
+    assert [state.slope for state in batch.state] == [0.25, 0.5, 1.0]
+
+
 @pytest.mark.parametrize("hidden", [False, True])
 def test_contexts_return_when_any_batch_inside_refuses(hidden):
     env = Contextual(ActionRepeat(envoi.batch(Slope(), 3), 2), SLOPES, dict_observation_space=True, hide_context=hidden)
