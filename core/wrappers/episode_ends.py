@@ -15,7 +15,7 @@ from ..lane_values import splitter
 from ..protocol.batch_env import either, step_masks
 from ..protocol.env import Step
 from ..protocol.infos import Infos
-from ..protocol.multi_env import COMMON, MultiEnv, MultiStep
+from ..protocol.multi_env import COMMON, MultiStep
 from ..protocol.process import Info
 from ..protocol.roster import check_actions
 from ..rewards.termination import Termination, TerminationFunction, as_termination
@@ -79,7 +79,7 @@ class Terminated(Lifted):
     def step(self, action: Any, restart: Any = None, hold: Any = None) -> Any:
         before, cut = self._state_before(), self._cut
         result: Any = super().step(action, restart, hold)
-        if isinstance(self, MultiEnv):
+        if self.is_several:
             return self._of_several(before, action, result)
         if self.batch_size is None:
             return self._of_one(before, action, result)

@@ -67,10 +67,12 @@ class Around(Process, Generic[Inside]):
     wrapper_depth: int = 1  # the number of wrappers, with this one
     _env_inside: Any  # the same as `env`, for members that only some kinds of environments have
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+    _given: Any = None  # the first argument until `env` is set, because a subclass may ask before what it stands for
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = super().__new__(cls)
         self._arguments = args[1:], {name: value for name, value in kwargs.items() if name != "env"}
+        self._given = args[0] if args else kwargs.get("env")
         return self
 
     def __init__(self, env: Inside) -> None:
@@ -88,7 +90,7 @@ class Around(Process, Generic[Inside]):
                 f"env: expected at most {most} wrappers around each other, got {layers}; combine some, or call "
                 "sys.setrecursionlimit first"
             )
-        self.env, self.wrapper_depth = env, layers
+        self.env, self.wrapper_depth, self._given = env, layers, None
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
         spec = self.env.spec_under(contexts)

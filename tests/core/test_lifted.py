@@ -250,6 +250,16 @@ def test_a_wrapper_is_of_its_class_whatever_is_inside():
         assert type(again) is type(limited)
 
 
+def test_a_wrapper_knows_its_kind_before_it_is_made():
+    class Early(envoi.TimeLimit):
+        def __init__(self, env):
+            self.kinds = isinstance(self, envoi.Env), isinstance(self, envoi.MultiEnv)
+            super().__init__(env, 3)
+
+    assert Early(Walk()).kinds == Early(env=envoi.batch(Flock(), 2)).kinds == (True, False)
+    assert Early(envoi.models.Nim()).kinds == (False, True)
+
+
 class Counted(Mirrored):
     """Everything changed, nothing remembered, and a step of its own."""
 
