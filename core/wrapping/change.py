@@ -77,7 +77,7 @@ class Change:
             element per lane.
         watch: `(reward, terminated, truncated, info)`, called at the end of each step with its values. In a batch also
             with the masks of lanes that restart and that hold (or None); both flags are None if no lane has ended. With
-            several agents it gets dicts, and only the first agent's is called.
+            several agents it gets dicts, both flags may be None if none ends, and only the first agent's is called.
         shared: If True, all agents share one memory, and per-agent arguments of `begin` and `remember` are None.
         by_lane: If True, the functions take one lane at a time, and are looped over the lanes of a batch.
     """
