@@ -249,6 +249,8 @@ class ModelLanes(Lanes):
         """
         if self._is_lent:
             self._take_contexts()
+        if self.choice.is_due and self._begun and not self.is_watched:  # here, so that a Ctrl-C cuts nothing in two
+            self.choice.advance(self._make_plan, self._start)
         runner = self._runner
         if runner is not None and not (self._in_rows and runner.plan.is_unchanged()) and not self._usable(runner):
             runner = None
@@ -292,8 +294,6 @@ class ModelLanes(Lanes):
         if coming is not None:
             coming.held = place  # for a wrapper that steps again before others look
             coming.first += begun if coming.first >= 0 else 0
-        if states is not None and self.choice.is_due and not self.is_watched:
-            self.choice.advance(self._make_plan, self._start)
 
     def take_back(self) -> None:
         """Drops the step that `advance` has computed, because a wrapper has failed."""
