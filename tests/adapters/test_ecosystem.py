@@ -54,7 +54,7 @@ ADVICE = (
     r"Your action space has dtype float64",
     r"has an unconventional shape",
     r"The minimal resolution for an image is 36x36",
-    r"It seems that your observation view is an image but its `dtype` is \(float32\)",
+    r"It seems that your observation (space )?view is an image but",
     r"Observation (numpy array is all zeros|is not a NumPy array)",
     r"Observation space for each agent probably should be",
     r"The observation contains negative numbers",
