@@ -67,7 +67,7 @@ class Around(Process, Generic[Inside]):
     wrapper_depth: int = 1  # the number of wrappers, with this one
     _env_inside: Any  # the same as `env`, for members that only some kinds of environments have
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
-    _given: Any = None  # the first argument until `env` is set, because a subclass may ask before what it stands for
+    _given: Any = None  # the first argument until `env` is set, for a subclass that asks before of what kind it is
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = super().__new__(cls)
