@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -39,6 +39,9 @@ from ..errors import one_line
 from ..first_lane import FirstLane
 from .policies import Acting, acting_of, seat, sendable
 from .tables import OVERLAP, check_parquet, write_tables
+
+if TYPE_CHECKING:
+    from .results import EnvOfRun
 
 
 @dataclass(frozen=True)
@@ -129,20 +132,20 @@ def evaluate(
     if out is not None:
         check_parquet()
     acting = acting_of(policy, batched, explore)
-    is_own = env is None
-    if env is None:
-        env = _env_of_run(policy)
+    own_env = _env_of_run(policy) if env is None else None
+    env = env if own_env is None else own_env
     with one_line():
         core = _make(env)
     try:
         found = _contexts_of(contexts, core, seed)
         asked = _Asked(policy, env, None if found is None else dict(_pairs(found)), batched, explore, lanes, max_steps)
-        own = contextual_of(core) if is_own else None
+        own = None if own_env is None else contextual_of(core)
         trained = {} if own is None else own.contexts
         core = _prepare(core, asked, acting)
         if found is not None:
             _warn_of_overlap(contextual_of(core), trained, found)
-        row = {"env": _name_of(env, core), "variant": variant or acting.name}
+        name = _name_of(env, core) if own_env is None else own_env.name
+        row = {"env": name, "variant": variant or acting.name}
         row["train_seed"] = acting.train_seed if train_seed is None else train_seed
         tasks = _tasks(core, row, found, episodes, seed)
         if workers is None and address is None:
@@ -176,14 +179,14 @@ def _make(env: Any) -> envoi.Env:
     return core if core.batch_size is None else FirstLane(cast("envoi.BatchEnv", core))
 
 
-def _env_of_run(policy: Any) -> str:
+def _env_of_run(policy: Any) -> EnvOfRun:
     if isinstance(policy, (str, os.PathLike)):
         from ..rllib import RunFolder
-        from .results import trained_on
+        from .results import EnvOfRun
 
         run = RunFolder(Path(policy))
         if run.exists:
-            return trained_on(run, run.read_settings())
+            return EnvOfRun.read(run)
     raise envoi.EnvoiError("env: which? Only the folder of a run has one; give a name, an env or a function")
 
 

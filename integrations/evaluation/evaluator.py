@@ -23,7 +23,7 @@ from ..rllib.multi_agent.joint_policy import JointPolicy
 from ..rllib.multi_agent.league import LeagueFile, matches
 from ..rllib.policy import PolicyValues
 from ..rllib.run_folder import best_trial
-from .results import Episode, Evaluation, Form, by_agent, by_context, by_policy, estimate, trained_on, write_evaluation
+from .results import EnvOfRun, Episode, Evaluation, Form, by_agent, by_context, by_policy, estimate, write_evaluation
 
 
 def play_episodes(
@@ -132,7 +132,8 @@ def evaluate_run(
 ) -> Evaluation:
     """Runs the policy that a job trained, and writes `evaluation.json` into its folder.
 
-    Where the env has a set of contexts (an `envoi.Contextual` at any depth of wrappers), episodes take them in turn.
+    Where the run was trained in given contexts, or the env has a set of them (an `envoi.Contextual` at any depth of
+    wrappers), episodes take them in turn.
     The file has the return in each context by its id, written as by `context_labels`. Of a batch, the first lane is
     evaluated. A multi-agent env is played by all of its policies, only in RLlib's form; after self-play the learning
     policy meets each of its past versions in turn, on both sides, and the wins against each are counted.
@@ -161,13 +162,14 @@ def evaluate_run(
     settings = run.read_settings()
     policy = load_policy(folder, explore=explore)
     seeds = [int(s) >> 1 for s in np.random.SeedSequence(seed).generate_state(episodes)]
-    name = trained_on(run, settings) if env is None else env
+    own_env = EnvOfRun.read(run)
+    name = own_env.name if env is None else env
     if isinstance(policy, JointPolicy) and tuple(forms) != ("core",):
         raise envoi.EnvoiError("form: several agents are evaluated in RLlib's form alone; leave it out")
     found: list[tuple[Episode, ...]] = []
     for form in forms:
         with one_line():
-            made = load(name)
+            made = own_env() if env is None else load(name)
         played: list[Episode] = []
         try:
             for episode in play_episodes(name, made, policy, seeds, max_steps, form):

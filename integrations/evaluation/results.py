@@ -13,8 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from envoi.adapters import load
 from envoi.atomic_write import write_atomically
 
+from ..env_contexts import read_set, with_contexts
 from ..rllib import RunFolder, Settings
 from ..rllib.multi_agent.league import Match
 from ..rllib.run_folder import best_trial
@@ -150,6 +152,25 @@ def trained_on(run: RunFolder, settings: Settings) -> str:
     """Returns the name of the env that the best trial was trained on, with the arguments that a sweep gave it."""
     best = best_trial(run.read_state(settings)) or 0
     return settings.env_of(settings.trials[best].overrides)
+
+
+@dataclass(frozen=True)
+class EnvOfRun:
+    """Makes the env that the best trial of a run was trained on, with the contexts that it was trained in."""
+
+    name: str
+    contexts: str | None
+
+    @classmethod
+    def read(cls, run: RunFolder) -> EnvOfRun:
+        settings = run.read_settings()
+        return cls(trained_on(run, settings), settings.contexts)
+
+    def __call__(self) -> Any:
+        env = load(self.name)
+        if self.contexts is None:
+            return env
+        return with_contexts(env, contexts=read_set(self.contexts, env), context_selector=None)
 
 
 def evaluation_file(run: RunFolder, env: str | None) -> Path:

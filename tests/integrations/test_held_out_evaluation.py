@@ -18,7 +18,7 @@ from stable_baselines3 import DQN, PPO
 import envoi
 from envoi.adapters import load, to_gymnasium
 from envoi.context import regions, save_contexts
-from envoi.integrations.evaluation import evaluate
+from envoi.integrations.evaluation import evaluate, evaluate_run
 from envoi.integrations.rllib import RunFolder, Settings, load_policy
 
 SPLIT = regions({"gravity": (9, 9.5, 10, 11), "length": (0.4, 0.5, 0.6, 0.8)}, "B", n=3)
@@ -466,6 +466,22 @@ def test_contexts_of_the_training_are_named(trained, tmp_path, monkeypatch):
     RunFolder(run).write_settings(Settings(**{**vars(settings), "env": "python:weighed_too:make"}))
     with pytest.warns(UserWarning, match="also training contexts: 'seen'$"):
         evaluate(run, contexts={"seen": {"weight": 2.0}, "new": {"weight": 3.0}}, episodes=1)
+
+
+def test_a_run_is_evaluated_in_its_training_contexts(trained, tmp_path, monkeypatch):
+    (tmp_path / "weighed_again.py").write_text(SETS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    run = tmp_path / "run"
+    shutil.copytree(trained, run, symlinks=True)
+    settings = vars(RunFolder(run).read_settings()) | {"env": "python:weighed_again:make", "contexts": "weight=2,5"}
+    RunFolder(run).write_settings(Settings(**settings))
+    rows = evaluate(run, episodes=1)
+    assert [row["context.weight"] for row in rows] == [2, 5]
+    assert rows[0]["env"] == "python:weighed_again:make"
+    assert evaluate(run, episodes=1, workers=2) == rows
+    assert [abs(episode.episode_return) for episode in evaluate_run(run, episodes=3).episodes] == [2, 5, 2]
+    with pytest.warns(UserWarning, match="also training contexts: 'seen'$"):
+        evaluate(run, contexts={"seen": {"weight": 5.0}, "of the env": {"weight": 1.0}}, episodes=1)
 
 
 def test_a_model_sees_observations_as_in_its_training():

@@ -74,7 +74,7 @@ def _evaluate(
 
     With --env ENV the file is evaluation-ENV.json, with a dash for each character that a file name cannot have.
 
-    Where the env has a set of contexts, episodes take them in turn.
+    Episodes take the contexts of the training in turn, where there is a set.
 
     With --contexts, each of them has the same number of episodes, whose rows are written as evaluation.csv and
     evaluation.parquet, for envoi report.
