@@ -19,7 +19,7 @@ OPTIONS = ["context", "context_id"]
 WORDS = [
     "seed", "render", "state", "map", "mask", "low", "high", "x_init", "y_init", "reset_mask", "options", "size",
     "level", "difficulty", "task", "goal", "position", "start", "initial_state", "steps", "time", "length_limit",
-    "randomize", "mode", "env_id", "agent", "agents", "episode", "velocity", "noise", "action", "rng", "speed",
+    "randomize", "mode", "env_id", "agent", "episode", "velocity", "noise", "action", "rng", "speed",
     "circuit", "interaction_graph", "interaction_circuit", "connection_graph", "world", "text", "split", "height",
     "width", "camera", "prompt",
 ]
