@@ -271,7 +271,7 @@ class Runner:
         found = [contexts.ctypes.data, len(contexts), places.ctypes.data, len(places), coming.first]
         self.table[-COMING:] = self._next_table[-COMING:] = found
 
-    def take_back(self, error: Exception | None = None) -> None:
+    def take_back(self, error: BaseException | None = None) -> None:
         """Rewinds the lanes' streams to before a step, also one that raised an error in one of them."""
         lane, bits, saved = int(self.progress[0]), self.arrays["bits"], self.arrays["saved"]
         if error is not None:

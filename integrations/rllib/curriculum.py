@@ -154,7 +154,7 @@ class _Checking(RoundRobin):
 
 def _check_episodes(curriculum: Curriculum, env: Any) -> None:
     """Plays at random, for a second at most, if a curriculum may refuse episodes, such as those without a success."""
-    from .registration import play_at_random
+    from .random_play import play_at_random
 
     try:
         curriculum.check([Episode(None, {}, 0.0, 0.0, None, None)])
