@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -275,6 +275,19 @@ def _write_once(file: Path, text: str) -> None:
         Path(part.name).replace(file)
         return
     Path(part.name).unlink()
+
+
+def author_function(value: Any) -> FunctionType | None:
+    """Returns the function that a value is, or that its author has compiled by numba; None for what is of a library."""
+    function = getattr(value, "py_func", value)
+    return function if isinstance(function, FunctionType) and not is_of_library(function) else None
+
+
+def is_of_library(value: Any) -> bool:
+    """Returns True for what belongs to Python, numpy or numba, whose versions are in the digest."""
+    named = value if isinstance(value, type) or callable(value) else type(value)
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(named, "__module__", None) or "builtins"
+    return module.partition(".")[0] in ("numpy", "numba", "math", "builtins")
 
 
 def is_constant(value: Any) -> bool:

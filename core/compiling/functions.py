@@ -12,14 +12,14 @@ import dis
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import CodeType, FunctionType, MappingProxyType, ModuleType, NoneType
+from types import CodeType, FunctionType, MappingProxyType, NoneType
 from typing import Any, cast
 
 import numpy as np
 
 from ..authoring.model import Model
 from ..errors import NotCompilable
-from .compilation import is_constant, numba_version
+from .compilation import author_function, is_constant, is_of_library, numba_version
 from .layout import INSIDE, METHODS, Stream
 
 
@@ -130,7 +130,7 @@ class Functions:
             self._reach_function(function)
         elif isinstance(value, type) and issubclass(value, tuple):
             return  # a named tuple, whose fields are in its text
-        elif not is_constant(value) and not _is_of_library(value) and id(value) not in self._seen:
+        elif not is_constant(value) and not is_of_library(value) and id(value) not in self._seen:
             self._seen[id(value)] = value
             for inner in sorted(names):
                 found = inspect.getattr_static(value, inner, None)
@@ -296,19 +296,6 @@ def _is_of_author(model: Any, name: str) -> bool:
         return True
     owner = next((kind for kind in type(model).__mro__ if name in vars(kind)), None)
     return owner is not None and owner not in Model.__mro__
-
-
-def author_function(value: Any) -> FunctionType | None:
-    """Returns the function that a value is, or that its author has compiled by numba; None for what is of a library."""
-    function = getattr(value, "py_func", value)
-    return function if isinstance(function, FunctionType) and not _is_of_library(function) else None
-
-
-def _is_of_library(value: Any) -> bool:
-    """Returns True for what belongs to Python, numpy or numba, whose versions are in the digest."""
-    named = value if isinstance(value, type) or callable(value) else type(value)
-    module = value.__name__ if isinstance(value, ModuleType) else getattr(named, "__module__", None) or "builtins"
-    return module.partition(".")[0] in ("numpy", "numba", "math", "builtins")
 
 
 def _is_equal(one: Any, other: Any) -> bool:

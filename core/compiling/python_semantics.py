@@ -35,9 +35,8 @@ from numba.core.untyped_passes import ReconstructSSA
 from numba.extending import overload
 
 from ..errors import near_misses
-from .compilation import MARK, is_constant
+from .compilation import MARK, author_function, is_constant
 from .exact_numbers import BOOL, FLOAT, FORMS, INT, MAXIMUM, MINIMUM, WIDE, is_scalar, kernel_form, refuse, shown
-from .functions import author_function
 from .layout import METHODS, Stream
 from .random_functions import FUNCTIONS
 
