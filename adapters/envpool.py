@@ -71,14 +71,14 @@ _INDICES = ("env_id", "players")
 class FromEnvpool(VectorSpaces, ImportedBatch):
     """A pool of envpool as a core batch.
 
-    A pool with fewer lanes in a batch than there are (`batch_size`) is asynchronous: `recv` returns the `batch_size`
-    lanes that are done first. `step` then sends all lanes and receives as often as needed.
+    A pool whose `batch_size` is below its number of lanes is asynchronous: `recv` returns the first `batch_size` lanes
+    to finish. `step` then sends all lanes and receives as often as needed.
 
     Args:
         source: The pool.
 
     Attributes:
-        source: The pool; `reset(seed=…)` replaces it by a new one, because a pool has its seeds from its construction.
+        source: The pool; `reset(seed=…)` replaces it, because a pool takes seeds only when it is constructed.
         count: The number of lanes that `recv` returns.
 
     Raises:
@@ -182,7 +182,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         return batch_env.make_batch_step((self._observation, rewards, none, none.copy(), discounts, infos))
 
     def _step_some(self, action: Any, index: NDArray[np.intp], over: Mask, restart: Mask | None) -> Step:
-        """Steps some lanes, and returns the step of all; the others pause."""
+        """Steps some lanes while the others pause; returns the step of all lanes."""
         self._check("step", over)
         n, rewarder = self.batch_size, self._rewarder
         before = None if rewarder is None else self._observation
@@ -233,16 +233,16 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
     # Some lanes at a time.
 
     def send(self, action: Any, lanes: ArrayLike, restart: Mask | None = None) -> None:
-        """Sends actions to some lanes, and does not wait for them.
+        """Sends actions to some lanes without waiting for their steps.
 
         Args:
             action: The actions, with leaves of shape (k, …).
-            lanes: The indices of k lanes, shape (k,), which are not being stepped already.
-            restart: The lanes among these that begin a new episode instead, bool of shape (k,): those that have ended.
+            lanes: The indices of k lanes that are not being stepped already, shape (k,).
+            restart: bool of shape (k,), True for the lanes that have ended; these begin a new episode instead.
 
         Raises:
-            EpisodeError: One of the lanes has not been received since it was sent, or has ended and does not restart,
-                or restarts and has not ended.
+            EpisodeError: A lane was sent but not yet received, has ended but does not restart, or restarts but has not
+                ended.
         """
         self._check_begun("send")
         index = np.asarray(lanes, np.intp)

@@ -41,7 +41,7 @@ _INNER_PARTS = ("set_seed", "functional_reset", "functional_step", "functional_o
 
 
 class FromGridverse(ImportedEnv):
-    """An outer environment of gym-gridverse as a core one.
+    """A gym-gridverse outer environment as a core environment.
 
     Args:
         source: The outer environment.
@@ -49,7 +49,7 @@ class FromGridverse(ImportedEnv):
     Attributes:
         source: The outer environment.
         kinds: `"categorical"`, `"discrete"` or `"continuous"` for each array: `kinds["observation"][name]`, and
-            `kinds["state"][name]` where states are represented.
+            `kinds["state"][name]` if the source represents states.
 
     Raises:
         SpecError: The environment belongs to another framework.

@@ -32,12 +32,12 @@ def load(name: str, **arguments: Any) -> Env:
         **arguments: More arguments for the function that makes the environment; they override those in the name.
 
     Returns:
-        The core environment; a multi-agent name makes a `MultiEnv`; for type checkers see `load_multi`.
+        The core environment, a `MultiEnv` if it is multi-agent; `load_multi` declares that type for type checkers.
 
     Raises:
         UnknownName: There is no such scheme or environment; the message suggests similar names.
         MissingBackend: Its framework is not installed.
-        SpecError: The name's arguments cannot be parsed, the environment does not take them, or a factory makes none.
+        SpecError: The arguments cannot be parsed or do not fit the environment, or a factory returns no environment.
     """
     scheme, colon, rest = name.partition(":")
     if not colon or scheme not in SCHEMES:
@@ -72,9 +72,9 @@ def load_multi(name: str, **arguments: Any) -> MultiEnv:
 
 
 def names_of(scheme: str) -> list[str]:
-    """Returns the names of a scheme that `load` takes, such as "gymnasium:CartPole-v1"; none for "python".
+    """Lists a scheme's names for `load`, such as "gymnasium:CartPole-v1"; the list is empty for "python".
 
-    Of an environment with several versions the latest is named.
+    Lists only the latest version of each environment.
 
     Raises:
         UnknownName: There is no such scheme.

@@ -23,15 +23,14 @@ class Framework:
         name: The name of the adapter, `envoi.adapters.<name>`, and of `to_<name>` and `from_<name>`.
         package: The Python package that must be importable.
         extra: The extra that installs it: `pip install 'envoi[<extra>]'`.
-        schemes: The schemes of the names that the adapter's `load(scheme, name, **arguments)` accepts and its
-            `names(scheme)` lists.
+        schemes: Name schemes that the adapter's `load(scheme, name, **arguments)` and `names(scheme)` support.
         extends: Frameworks that this one inherits from. An environment of both belongs to this one.
         takes_lanes: True if a batch is exported as one environment of n lanes.
         only_lanes: True if all of its environments have lanes; `to_<name>` takes their number as `n`.
-        resets_at_end: True if a lane begins its next episode by itself in the step that ends one, so that a reset of
-            all lanes begins a further one.
+        resets_at_end: True if the step that ends a lane's episode also begins its next one; resetting all lanes then
+            begins yet another.
         is_target: True if environments can be exported to it; False if they can only be imported from it.
-        stands_alone: True if the adapter works, with types of its own, where the framework is not installed.
+        stands_alone: True if the adapter works without the framework, with types of its own.
     """
 
     name: str
@@ -47,7 +46,7 @@ class Framework:
 
     @property
     def in_use(self) -> bool:
-        """True if the framework or its adapter has been imported; otherwise nothing can be one of its environments."""
+        """True if the framework or its adapter has been imported; otherwise no object is one of its environments."""
         if self.package in sys.modules and sys.modules[self.package] is None:  # how an import is forbidden
             return False
         return self.package in sys.modules or f"envoi.adapters.{self.name}" in sys.modules
@@ -70,7 +69,7 @@ class Framework:
 
     @property
     def adapter(self) -> ModuleType:
-        """The module `envoi.adapters.<name>`; some can be imported although their framework is not installed."""
+        """The module `envoi.adapters.<name>`; some can be imported without their framework."""
         return importlib.import_module(f"envoi.adapters.{self.name}")
 
 
@@ -140,7 +139,7 @@ def from_env(env: Any) -> Env | MultiEnv:
     """Imports an environment of any framework. Considers only frameworks that have been imported already.
 
     Args:
-        env: The environment; a core environment is returned as it is.
+        env: The environment; a core environment is returned unchanged.
 
     Returns:
         The core environment.
@@ -169,7 +168,7 @@ def convert(env: Any, target: str, **arguments: Any) -> Any:
     """Converts an environment to a framework: `convert(env, "gymnasium")` is `to_gymnasium(env)`.
 
     Args:
-        env: A core environment or one of any framework.
+        env: A core environment, or an environment of any framework.
         target: The framework's name.
         **arguments: Arguments for its `to_…` function.
 
@@ -177,7 +176,7 @@ def convert(env: Any, target: str, **arguments: Any) -> Any:
         The environment of that framework.
 
     Raises:
-        UnknownName: No framework of that name can be exported to.
+        UnknownName: There is no export target of that name.
     """
     return getattr(_target(target).load(), f"to_{target}")(env, **arguments)
 
@@ -186,15 +185,15 @@ def losses(env: Any, target: str) -> list[Loss]:
     """Lists the parts of an environment that a framework cannot express.
 
     Args:
-        env: A core environment or one of any framework. The limits of an import (a source that cannot be seeded,
-            or that takes no reset options) are losses for every target.
+        env: A core environment, or an environment of any framework. The limits of an import (a source that cannot be
+            seeded, or that takes no reset options) are losses for every target.
         target: The framework's name.
 
     Returns:
         The losses; an empty list if the conversion is lossless.
 
     Raises:
-        UnknownName: No framework of that name can be exported to.
+        UnknownName: There is no export target of that name.
     """
     core, row = from_env(env), _target(target)
     arrived: list[Loss] = getattr(core, "arrival_losses", [])

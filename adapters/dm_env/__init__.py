@@ -64,24 +64,24 @@ def recognises(env: object) -> bool:
 
 
 def to_dm_env(env: Any, *, validate: bool = False, seed: int | None = None) -> dm_env.Environment:
-    """Converts any environment to one of dm_env.
+    """Converts any environment to a dm_env environment.
 
-    In dm_env `reset` takes no arguments. Seed the first reset by `to_dm_env(env, seed=0)`, and any later one by calling
-    the form's `seed(s)` before it; both correspond to the core's `reset(seed=s)`. For options, set the form's
+    In dm_env, `reset` takes no arguments. Seed the first reset with `to_dm_env(env, seed=0)`; before a later reset,
+    call the form's `seed(s)`. Both correspond to the core's `reset(seed=s)`. For options, set the form's
     `reset_options` before a reset.
 
     Args:
-        env: A core environment, or one of any framework that `envoi.adapters.from_env` recognises.
+        env: A core environment, or any environment that `envoi.adapters.from_env` recognises.
         validate: If True, every value is checked against its spec, with errors that name leaf, step and episode.
-        seed: The seed of the next reset, an integer of at least 0, from which all randomness follows; None for no seed.
+        seed: The seed of the next reset, a non-negative integer that determines all randomness; None for no seed.
 
     Returns:
         A `dm_env.Environment` with `.core`, `.seed(s)`, `.reset_options` and `.info`, see `ToDmEnv`. Without `validate`
-        and `seed`, an environment of dm_env is returned as it is, and an import of one gives its source.
+        and `seed`, a dm_env environment is returned unchanged, and an imported one as its source.
 
     Raises:
-        LossyConversion: dm_env cannot express a part of it.
-        SpecError: The seed is not an integer of at least 0.
+        LossyConversion: dm_env cannot express a part of the environment.
+        SpecError: The seed is not a non-negative integer.
     """
     seed = check_seed(seed)
     as_it_is = not validate and (seed is None or isinstance(env, ToDmEnv))
@@ -94,22 +94,22 @@ def to_dm_env(env: Any, *, validate: bool = False, seed: int | None = None) -> d
 def from_dm_env(env: Any, *, seed: Callable[[int], Any] | None = None, copy: Copy = "auto") -> Env:
     """Imports a dm_env environment.
 
-    dm_env has no seeds. A reset with a seed seeds the source, before the source's own reset, in the first way that is
-    available: the function `seed`; a method `seed` of the source; the random generators of the source, its task and its
-    wrappers (dm_control, bsuite), as a constructor would from that seed. Without any, it warns.
+    dm_env has no seeds. A reset with a seed first seeds the source, in the first way available: by the function `seed`,
+    by the source's method `seed`, or by seeding the random generators of the source, its task and its wrappers
+    (dm_control, bsuite) as their constructors would. If none is available, it warns.
 
     Args:
-        env: The environment, possibly wrapped; or a function `(seed=…)` that makes one, which is called with None at
-            once, and again for each seed.
+        env: The environment, possibly wrapped; or a function `(seed=…)` that makes one. It is called with None at once,
+            and again for each seed.
         seed: A function that seeds the source; called with the integer before the source's reset.
         copy: Whether to copy observations; `"auto"` copies those that the source still holds.
 
     Returns:
-        A core environment with `.source`; for a form of envoi its core, the same object.
+        A core environment with `.source`; if `env` is a form made by envoi, its own core.
 
     Raises:
         SpecError: The environment belongs to another framework.
-        LossyConversion: A spec is not one of dm_env's own, or is of arrays of objects.
+        LossyConversion: A spec is not one of dm_env's own, or describes arrays of objects.
     """
     return imported(env, NAME, ToDmEnv, lambda source: FromDmEnv(source, seed, copy))
 

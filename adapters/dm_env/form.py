@@ -119,7 +119,7 @@ class _Episode:
 class ToDmEnv(SpecMethods, OpenForm, dm_env.Environment):
     """A core environment as a dm_env environment.
 
-    In dm_env `reset` takes no arguments: call `seed(s)` before it to seed it, and set `reset_options` for options.
+    In dm_env, `reset` takes no arguments: before it, call `seed(s)` for a seed and set `reset_options` for options.
 
     Args:
         core: An environment of one lane.
@@ -174,19 +174,19 @@ class ToDmEnv(SpecMethods, OpenForm, dm_env.Environment):
         return Finish("ToDmEnv: a time step", "\n".join(last), "\n".join(first), names)
 
     def seed(self, seed: int | None) -> None:
-        """Seeds the next reset, so that all randomness from then on follows from the seed.
+        """Seeds the next reset; the seed determines all later randomness.
 
         Args:
-            seed: An integer of at least 0, or None for no seed.
+            seed: A non-negative integer, or None for no seed.
 
         Raises:
-            SpecError: `seed` is neither None nor an integer of at least 0.
+            SpecError: `seed` is neither None nor a non-negative integer.
         """
         self._episode.seed = check_seed(seed)
 
     @property
     def reset_options(self) -> Mapping[str, Any] | None:
-        """The options of the next reset only; None for none."""
+        """Options for the next reset only, or None."""
         return self._episode.options
 
     @reset_options.setter
@@ -195,7 +195,7 @@ class ToDmEnv(SpecMethods, OpenForm, dm_env.Environment):
 
     @property
     def last(self) -> Reset | Step | None:
-        """The whole result of the core's last `reset` or `step`; None before the first reset."""
+        """The complete result of the core's last `reset` or `step`, or None before the first reset."""
         last = self._episode.last
         if type(last) is TimeStep:
             return Step(last.observation, last.reward, False, False, 1.0, {})
@@ -212,13 +212,13 @@ class ToDmEnv(SpecMethods, OpenForm, dm_env.Environment):
         return self._episode.begin()
 
     def step(self, action: Any) -> TimeStep:
-        """Acts once, or starts an episode before the first reset or after an end; see `dm_env.Environment.step`."""
+        """Acts once; starts a new episode instead if none is running. See `dm_env.Environment.step`."""
         if self._episode.restart:
             return self.reset()
         return self._time_step(action)
 
     def reward_spec(self) -> Any:
-        """Returns the spec of rewards, which follows the core's rewarder."""
+        """Returns the reward spec of the core's current rewarder."""
         if self.core.reward_spec is not self._reward_of:
             self._reward_spec, self._reward_of = to_spec(self.core.reward_spec, "reward"), self.core.reward_spec
             self._episode.plan(self.core, self._env)

@@ -20,7 +20,7 @@ def load(scheme: str, name: str, **arguments: Any) -> Any:
         scheme: `"dm_control"` or `"bsuite"`.
         name: `"cartpole/swingup"`, a domain and a task; or `"catch/0"`, an experiment and the number of its setting.
         **arguments: For dm_control `environment_kwargs`, `visualize_reward` and `task_kwargs`, or the tasks' arguments
-            one by one, such as `random` (or `seed`) and `time_limit`. For bsuite arguments of the experiment, which
+            one by one, such as `random` (or `seed`) and `time_limit`. For bsuite, arguments of the experiment; they
             override those of its setting.
 
     Raises:

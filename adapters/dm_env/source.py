@@ -29,7 +29,7 @@ from .specs import NAME, Strings, from_spec
 
 
 class FromDmEnv(SeedsSource, TakesContext):
-    """A dm_env environment as a core one.
+    """A dm_env environment as a core environment.
 
     Args:
         source: The dm_env environment, possibly wrapped; or a function `(seed=…)` that makes one.
@@ -90,7 +90,7 @@ class FromDmEnv(SeedsSource, TakesContext):
         return self._written_step(self, action)
 
     def step_program(self) -> Program:
-        """Returns the step of the source as a program."""
+        """Returns a program that steps the source."""
         values, names = ", ".join(VALUES), dict[str, Any]()
         if self._form is not None:
             title, lines = (

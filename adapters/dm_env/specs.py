@@ -19,7 +19,7 @@ from ..shared.array_specs import array_form, default_discrete, origin, rememberi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Strings(Spec):
-    """The spec of arrays of Python strings of any length, from dm_env's `StringArray`; one of shape () may be a string.
+    """Spec for arrays of Python strings, from dm_env's `StringArray`; a value of shape () may be a plain string.
 
     Args:
         shape: Sizes of the axes.
@@ -85,13 +85,13 @@ def from_spec(spec: Any, path: str = "spec", action: bool = False) -> SpecTree:
     Args:
         spec: The dm_env spec.
         path: The spec's path, for errors.
-        action: True if it describes actions, whose bounded integer scalars become `Discrete`.
+        action: True if it describes actions; bounded integer scalars then become `Discrete`.
 
     Returns:
-        The core spec; the original one if `to_spec` made `spec` from it.
+        The core spec; the original one if `spec` came from `to_spec`.
 
     Raises:
-        LossyConversion: A leaf is not one of dm_env's own specs, or is of arrays of objects.
+        LossyConversion: A leaf is not one of dm_env's own specs, or describes arrays of objects.
     """
     if is_branch(spec):
         inner = [from_spec(sub, path + part, action) for part, _, sub in children(spec)]

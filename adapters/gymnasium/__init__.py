@@ -62,18 +62,18 @@ def recognises(env: object) -> bool:
 
 
 def to_gymnasium(env: Any, *, validate: bool = False) -> gymnasium.Env[Any, Any]:
-    """Converts any environment to one of gymnasium.
+    """Converts any environment to a gymnasium environment.
 
     Args:
-        env: A core environment, or one of any framework that `envoi.adapters.from_env` recognises.
+        env: A core environment, or any environment that `envoi.adapters.from_env` recognises.
         validate: If True, every value is checked against its spec, with errors that name leaf, step and episode.
 
     Returns:
-        A `gymnasium.Env` with `.core`. Without `validate`, an environment of gymnasium is returned as it is, and an
-        import of one gives its source.
+        A `gymnasium.Env` with `.core`. Without `validate`, a gymnasium environment is returned unchanged, and an
+        imported one as its source.
 
     Raises:
-        LossyConversion: gymnasium cannot express a part of it.
+        LossyConversion: gymnasium cannot express a part of the environment.
     """
     return exported(env, NAME, FromGymnasium, lambda core: ToGymnasium(core, validate), as_it_is=not validate)
 
@@ -87,7 +87,7 @@ def from_gymnasium(env: gymnasium.Env[Any, Any], *, copy: Copy = "auto") -> Env:
             holds.
 
     Returns:
-        A core environment with `.source`; for a form of envoi its core, the same object.
+        A core environment with `.source`; if `env` is a form made by envoi, its own core.
 
     Raises:
         SpecError: The environment belongs to another framework, such as a `MultiAgentEnv` of RLlib.

@@ -54,7 +54,7 @@ class DescribedForm(CoreGenerator):
 
     @property
     def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The `EnvSpec` of the form, or of a lane; None if there is none. See `envoi.adapters.gymnasium.env_spec`."""
+        """The `EnvSpec` of the form or of a lane, or None. See `envoi.adapters.gymnasium.env_spec`."""
         from .env_spec import spec_of
 
         return spec_of(self.core)
@@ -67,8 +67,8 @@ class DescribedForm(CoreGenerator):
 class ToGymnasium(DescribedForm, OpenForm, gymnasium.Env[Any, Any]):
     """A core environment as a gymnasium environment.
 
-    A step calls the core's step and returns five of its six values. Everything else (spaces, conversions of values) is
-    decided at construction.
+    A step calls the core's step and returns five of its six values. The constructor sets up everything else (spaces,
+    conversions of values).
 
     Args:
         core: An environment of one lane.
@@ -99,7 +99,7 @@ class ToGymnasium(DescribedForm, OpenForm, gymnasium.Env[Any, Any]):
     def unwrapped(self) -> gymnasium.Env[Any, Any]:
         """The native environment inside all wrappers if it is a gymnasium environment, else this form.
 
-        In the latter case, the form has the public attributes of its model, or of its source of another framework.
+        In that case, the form exposes the public attributes of its model, or of its source from another framework.
         """
         native = self.core.unwrapped
         return native.unwrapped if is_of(native, NAME) else self
@@ -116,7 +116,7 @@ class ToGymnasium(DescribedForm, OpenForm, gymnasium.Env[Any, Any]):
 
     @property
     def np_random_seed(self) -> int | None:
-        """The seed of the generator, or -1 if it is unknown; a native gymnasium environment's own seed."""
+        """The generator's seed, or -1 if unknown; for a native gymnasium environment, its own seed."""
         native = self.unwrapped
         return self._np_random_seed if native is self else native.np_random_seed
 

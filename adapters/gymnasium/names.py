@@ -23,7 +23,7 @@ _PLACEHOLDERS = frozenset({"GymV21Environment", "GymV26Environment"})
 
 
 def load(scheme: str, name: str, **arguments: Any) -> gymnasium.Env[Any, Any]:
-    """Makes an environment of gymnasium's registry.
+    """Makes an environment from gymnasium's registry.
 
     Args:
         scheme: `"gymnasium"`.

@@ -42,7 +42,7 @@ __all__ = ["FromQgym", "QgymReward"]
 
 
 class QgymReward(Rewarder):
-    """A rewarder of qgym as a core rewarder, whose states are qgym's own (`FromQgym.state`)."""
+    """A qgym rewarder as a core rewarder; its states are qgym's own (`FromQgym.state`)."""
 
     def __init__(self, rewarder: Source) -> None:
         self.rewarder = rewarder
@@ -60,7 +60,7 @@ FOREIGN_REWARDERS[Source] = QgymReward
 
 
 class FromQgym(FromGymnasium):
-    """An environment of qgym as a core one."""
+    """A qgym environment as a core environment."""
 
     _framework = "qgym"
 
@@ -83,11 +83,11 @@ class FromQgym(FromGymnasium):
 
     @property
     def rewarder(self) -> Rewarder:
-        """The rewarder; settable, to a `Rewarder`, a function, or a rewarder of qgym.
+        """The rewarder. Set it to a `Rewarder`, a function or a qgym rewarder.
 
-        A rewarder of qgym is set on the source, which computes with it, unless a wrapper changes the source's rewards.
-        Setting it on the source directly works too, but does not change `reward_spec`. While a rewarder of another
-        kind is set, the source keeps its own.
+        A qgym rewarder is set on the source, which then computes the rewards, unless a wrapper changes them. Setting it
+        on the source directly works too, but does not change `reward_spec`. While a rewarder of another kind is set,
+        the source keeps its own.
         """
         return super().rewarder
 
@@ -123,9 +123,9 @@ class FromQgym(FromGymnasium):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The source's generator, which by default samples its problems; settable.
+        """The source's random generator, which samples its problems by default; settable.
 
-        A new one replaces it wherever it is shared, and all other generators of the source are seeded from the new one.
+        A new generator replaces it wherever it is shared, and seeds all other generators of the source.
         """
         return self._native.rng
 

@@ -29,7 +29,7 @@ NATIVE_REWARD = Array((), "float64", name="reward")
 
 
 class FromGymnasium(TakesContext):
-    """A gymnasium environment as a core one.
+    """A gymnasium environment as a core environment.
 
     A step calls the source's step, casts the observation if its dtype differs from the space's, copies it if the source
     still holds it, and reads a discount from `info["discount"]`.
@@ -78,7 +78,7 @@ class FromGymnasium(TakesContext):
         return self._written_step(self, action)
 
     def step_program(self) -> Program:
-        """Returns the step of the source as a program."""
+        """Returns a program that steps the source."""
         take, names = arrival(self.observation_spec, self._copy, self._incoming)
         sent = "action" if self._encode is None else "encode_action(action)"
         lines = f"""\

@@ -139,8 +139,8 @@ def from_space(space: spaces.Space[Any], path: str = "space") -> SpecTree:
         path: The space's path, for errors.
 
     Returns:
-        The core spec; the original one if `to_space` made the space from it. A space of a class that only its author
-        knows becomes a `Foreign` spec.
+        The core spec; the original one if the space came from `to_space`. A space of a custom class becomes a `Foreign`
+        spec.
 
     Raises:
         LossyConversion: A `Sequence` stacks elements that are not arrays.

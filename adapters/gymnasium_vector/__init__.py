@@ -68,20 +68,19 @@ def to_gymnasium_vector(
     """Converts any environment to a gymnasium vector environment.
 
     Args:
-        env: A core environment, single or batched, or one of any framework that `envoi.adapters.from_env` recognises,
-            or a function that makes one. A single one is copied for each lane, and is not changed. Several agents
-            become the lanes.
-        n: The number of lanes; None for 1, or for the number that `env` has.
-        autoreset_mode: The auto-reset mode. None for `NEXT_STEP`, or for that of a vector environment of gymnasium or
-            Stable-Baselines3.
+        env: A core environment or batch, any environment that `envoi.adapters.from_env` recognises, or a function that
+            makes one. A single environment is copied for each lane and is not changed. Multiple agents become lanes.
+        n: The number of lanes; by default as many as `env` has, or 1.
+        autoreset_mode: The auto-reset mode; by default that of `env` if it is a vector environment of gymnasium or
+            Stable-Baselines3, else `NEXT_STEP`.
         validate: If True, every value is checked against its spec, with errors that name leaf, step and lane.
 
     Returns:
-        A `gymnasium.vector.VectorEnv` with `.core`. Without `validate`, and in the same mode, a vector environment of
-        gymnasium is returned as it is, and an import of one gives its source.
+        A `gymnasium.vector.VectorEnv` with `.core`. Without `validate`, and in the same mode, a gymnasium vector
+        environment is returned unchanged, and an imported one as its source.
 
     Raises:
-        SpecError: `env` has another number of lanes, or cannot be copied.
+        SpecError: `env` has a number of lanes other than `n`, or cannot be copied.
         LossyConversion: gymnasium cannot express a part of it, or its lanes cannot be reset as the mode requires.
     """
     mode = None if autoreset_mode is None else mode_named(autoreset_mode)
@@ -133,7 +132,7 @@ def from_gymnasium_vector(env: VectorEnv[Any, Any, Any], *, copy: Copy = "auto")
             holds.
 
     Returns:
-        A core batch with `.source`; for a form of envoi its core, the same object.
+        A core batch with `.source`; if `env` is a form made by envoi, its own core.
 
     Raises:
         SpecError: The environment belongs to another framework.

@@ -33,8 +33,8 @@ NEEDS = {AutoresetMode.NEXT_STEP: "step", AutoresetMode.SAME_STEP: "reset", Auto
 class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
     """A core batch as a gymnasium vector environment.
 
-    `call` and `set_attr` find methods and attributes of wrappers, models and sources, see `LaneAttributes`; what all
-    lanes share is called once, and takes one value.
+    `call` and `set_attr` find methods and attributes of wrappers, models and sources, see `LaneAttributes`. A method
+    that all lanes share is called once; a shared attribute takes one value.
 
     Args:
         core: A batch.
@@ -43,7 +43,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
 
     Attributes:
         last: The result of the core's last reset or step, a `Reset` or a `Step`.
-        begun: In mode `SAME_STEP`, the `Reset` of the lanes that ended in the `Step` that is `last`; else None.
+        begun: In mode `SAME_STEP`, the `Reset` of the lanes that ended in the step `last`; else None.
 
     Raises:
         SpecError: `core` is not a batch.
@@ -185,7 +185,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
 
     @property
     def infos(self) -> Infos:
-        """The latest info of each lane, with the original types: of its reset if it was reset, else of its step."""
+        """The latest info of each lane, from its reset or its step, with the original types."""
         last: Any = self.last
         if last is None:
             return Infos([{} for _ in range(self.num_envs)])
@@ -195,7 +195,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         return Infos([new if over else old for over, new, old in each])
 
     def returned_infos(self) -> dict[Any, Any]:
-        """Returns the infos of the last reset or step, without changes that the caller made to the returned dict."""
+        """Returns the original infos of the last reset or step, even if the caller changed the returned dict."""
         return self._returned_infos
 
     @property
@@ -210,7 +210,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         return native.unwrapped if is_of(native, NAME) else self
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Calls a method of each lane, or reads an attribute of each; see `gymnasium.vector.SyncVectorEnv.call`.
+        """Calls a method, or reads an attribute, in each lane; see `gymnasium.vector.SyncVectorEnv.call`.
 
         Args:
             name: The method or attribute.
@@ -269,7 +269,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
     def np_random_seed(self) -> Any:
         """The seed of each lane's generator, n integers, or -1 if unknown.
 
-        For a source of gymnasium it is the source's own: one integer if its lanes share a generator.
+        For a gymnasium source, these are its own seeds: one integer if its lanes share a generator.
         """
         source: Any = getattr(_batch_inside(self.core), "source", None)
         if is_of(source, NAME):

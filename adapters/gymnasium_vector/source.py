@@ -35,9 +35,9 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
     | `SAME_STEP` | no lane: all act | the lanes that have ended, or any if it takes masks |
     | `DISABLED` | no lane: all act | any |
 
-    A source in mode `SAME_STEP` reports the end of an episode when it has begun the next one. The import's step returns
-    that end, and `reset(mask=over)` after it returns the first observation, which was kept. It can be kept only until
-    the next step, because a step of the other lanes is also one of that lane.
+    A source in mode `SAME_STEP` reports the end of an episode when it has already begun the next one. The import's step
+    returns the end and keeps the new first observation, which `reset(mask=over)` then returns. It is kept only until
+    the next step, because the source steps all lanes together.
 
     Args:
         source: The vector environment, possibly wrapped.
@@ -233,14 +233,14 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
 
     @property
     def state(self) -> Any:
-        """The state of a core batch inside; for any other source the observation."""
+        """The state of the core batch inside, or the observation if there is none."""
         if self._form is None or self.mode is AutoresetMode.SAME_STEP:  # there it is already the next episode's
             return self.observation
         return self._form.core.state
 
     @property
     def rng(self) -> np.random.Generator:
-        """The source's generator, or the import's own if each lane has one; settable."""
+        """The source's generator, or the import's own if the lanes have separate ones; settable."""
         generator = self.unwrapped.np_random
         return generator if isinstance(generator, np.random.Generator) else self.streams.dynamics
 
@@ -300,9 +300,9 @@ def metadata_of(source: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
 
 
 class FromSyncVector(VectorSpaces, ImportedLanes):
-    """A `SyncVectorEnv` as a batch of its sub-environments, so that infos keep their types and every mode is supported.
+    """A `SyncVectorEnv` as a batch of its sub-environments. Infos keep their types, and every mode is supported.
 
-    Lanes have the same seeds as in the source: with one seed s for all, lane i has s + i.
+    Seeds lanes as the source does: one seed s for all gives lane i the seed s + i.
 
     Args:
         source: The vector environment.
@@ -312,7 +312,7 @@ class FromSyncVector(VectorSpaces, ImportedLanes):
         mode: The auto-reset mode of the source.
 
     Raises:
-        LossyConversion: The lanes have different spaces, or rewards of different specs.
+        LossyConversion: The lanes have different spaces, or different reward specs.
     """
 
     _framework = NAME

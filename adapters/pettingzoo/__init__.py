@@ -62,19 +62,19 @@ def recognises(env: object) -> bool:
 
 
 def to_pettingzoo(env: Any, *, validate: bool = False) -> ParallelEnv[Any, Any, Any]:
-    """Converts any environment to one of PettingZoo's Parallel API.
+    """Converts any environment to a PettingZoo Parallel environment.
 
     Args:
-        env: A core environment, or one of any framework that `envoi.adapters.from_env` recognises. An AEC environment
-            is imported by `from_pettingzoo`.
+        env: A core environment, or any environment that `envoi.adapters.from_env` recognises. An AEC environment is
+            imported by `from_pettingzoo`.
         validate: If True, every value is checked against its spec, with errors that name agent, leaf and step.
 
     Returns:
-        A `ParallelEnv` with `.core`. Without `validate`, a Parallel environment is returned as it is, and an import of
-        one gives its source.
+        A `ParallelEnv` with `.core`. Without `validate`, a Parallel environment is returned unchanged, and an imported
+        one as its source.
 
     Raises:
-        LossyConversion: PettingZoo cannot express a part of it.
+        LossyConversion: PettingZoo cannot express a part of the environment.
     """
     return exported(env, NAME, FromPettingZoo, lambda core: ToPettingZoo(core, validate), not validate, _to_core)
 
@@ -87,13 +87,13 @@ def from_pettingzoo(env: Any, *, copy: Copy = "auto") -> Env | MultiEnv:
     """Imports a PettingZoo environment, through the Parallel API if possible.
 
     Args:
-        env: A Parallel environment, possibly wrapped. Or an AEC one: if PettingZoo's own `parallel_to_aec` made it, the
-            Parallel environment inside is imported; otherwise its agents act at once if its metadata declare it
-            parallelizable, and in turn if not.
+        env: A Parallel or AEC environment, possibly wrapped. If PettingZoo's `parallel_to_aec` made the AEC one, the
+            Parallel environment inside is imported. Otherwise AEC agents act simultaneously if the metadata declare the
+            environment parallelizable, and in turn if not.
         copy: Whether to copy observations; `"auto"` copies those that the source still holds.
 
     Returns:
-        A core environment with `.source`; for a form of envoi its core, the same object.
+        A core environment with `.source`; if `env` is a form made by envoi, its own core.
 
     Raises:
         SpecError: The environment belongs to another framework.

@@ -123,7 +123,7 @@ def agents_infos(infos: dict[Any, Any]) -> dict[Any, Any]:
 
 
 class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
-    """A core environment as a PettingZoo Parallel one; `step` ignores the actions of waiting agents.
+    """A core environment as a PettingZoo Parallel environment; `step` ignores the actions of waiting agents.
 
     Args:
         core: The core environment, single-agent or multi-agent.
@@ -192,7 +192,7 @@ def refused_rewards(multi: MultiEnv) -> list[LossyConversion]:
 
 
 class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
-    """A core environment as a PettingZoo AEC one.
+    """A core environment as a PettingZoo AEC environment.
 
     Args:
         core: The core environment, single-agent or multi-agent.
@@ -205,8 +205,8 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             attributes exist from the first reset on. PettingZoo's own code changes this list.
         agent_selection: The agent whose turn it is.
         rewards: The rewards of the last step, by agent.
-        terminations: The flags, by agent.
-        truncations: The flags, by agent.
+        terminations: The termination flags, by agent.
+        truncations: The truncation flags, by agent.
         infos: The infos, by agent.
     """
 

@@ -96,7 +96,7 @@ class FromZoo(SpacesByAgent):
         return full_multi_step(self.source_step(actions))
 
     def step_program(self) -> Program:
-        """Returns the step of the source as a program."""
+        """Returns a program that steps the source."""
         title = f"{library_name(type(self), 'an importer')}: a step of the source"
         call = f"{', '.join(VALUES)} = env.source_step(action)"
         return Program((Stage(title, call, VALUES, {"env": self}, guarded=True),), self.step_record)
@@ -239,7 +239,7 @@ class FromZoo(SpacesByAgent):
 
 
 class FromPettingZoo(FromZoo):
-    """A PettingZoo Parallel environment as a core one.
+    """A PettingZoo Parallel environment as a core environment.
 
     Args:
         source: The PettingZoo environment, possibly wrapped.
@@ -378,7 +378,7 @@ class FromPettingZoo(FromZoo):
 
 
 class FromPettingZooAEC(FromZoo):
-    """A PettingZoo AEC environment as a core one.
+    """A PettingZoo AEC environment as a core environment.
 
     Args:
         source: The PettingZoo environment, possibly wrapped.

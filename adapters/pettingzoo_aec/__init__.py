@@ -61,19 +61,19 @@ def recognises(env: object) -> bool:
 
 
 def to_pettingzoo_aec(env: Any, *, validate: bool = False) -> AECEnv[Any, Any, Any]:
-    """Converts any environment to one of PettingZoo's AEC API.
+    """Converts any environment to a PettingZoo AEC environment.
 
     Args:
-        env: A core environment, or one of any framework that `envoi.adapters.from_env` recognises. A Parallel
-            environment is imported by `from_pettingzoo_aec`.
+        env: A core environment, or any environment that `envoi.adapters.from_env` recognises. A Parallel environment is
+            imported by `from_pettingzoo_aec`.
         validate: If True, every value is checked against its spec, with errors that name agent, leaf and step.
 
     Returns:
-        An `AECEnv` with `.core`. Without `validate`, an AEC environment is returned as it is, and an import of one
-        gives its source.
+        An `AECEnv` with `.core`. Without `validate`, an AEC environment is returned unchanged, and an imported one as
+        its source.
 
     Raises:
-        LossyConversion: PettingZoo cannot express a part of it.
+        LossyConversion: PettingZoo cannot express a part of the environment.
     """
     return exported(env, NAME, FromPettingZooAEC, lambda core: ToPettingZooAEC(core, validate), not validate, _to_core)
 
@@ -86,15 +86,15 @@ def from_pettingzoo_aec(env: Any, *, copy: Copy = "auto", simultaneous: bool = F
     """Imports a PettingZoo environment, through the AEC API if possible.
 
     Args:
-        env: An AEC environment, possibly wrapped. Or a Parallel one: if PettingZoo's own `aec_to_parallel` or
-            `turn_based_aec_to_parallel` made it, the AEC environment inside is imported; otherwise it is imported
-            through the Parallel API.
+        env: An AEC or Parallel environment, possibly wrapped. If PettingZoo's `aec_to_parallel` or
+            `turn_based_aec_to_parallel` made the Parallel one, the AEC environment inside is imported. Otherwise a
+            Parallel one is imported through the Parallel API.
         copy: Whether to copy observations; `"auto"` copies those that the source still holds.
         simultaneous: If True, a step of the core is a whole cycle, in which each agent in play acts once. This is
             exact for a source with `is_parallelizable` in its metadata.
 
     Returns:
-        A core environment with `.source`; for a form of envoi its core, the same object.
+        A core environment with `.source`; if `env` is a form made by envoi, its own core.
 
     Raises:
         SpecError: The environment belongs to another framework.

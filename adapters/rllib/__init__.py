@@ -86,7 +86,7 @@ def _is_multi_agent(env: object) -> bool:
 
 
 def recognises(env: object) -> bool:
-    """Returns True for an environment in RLlib's form, one of RLlib's own classes, or a result of `to_rllib`."""
+    """Returns True for an RLlib form, an environment of RLlib's own classes, or a result of `to_rllib`."""
     return isinstance(env, (RLlibForm, EnvCreator)) or _is_multi_agent(env)
 
 
@@ -102,16 +102,16 @@ def to_rllib(
     """Converts any environment to an env creator for `ray.tune.register_env`.
 
     Args:
-        env: A name for `envoi.adapters.load`, a callable that makes an environment of any framework, or an
-            environment, of which each lane gets a copy. It may have one agent, several, or be a batch.
+        env: A name for `envoi.adapters.load`, a callable that makes an environment of any framework, or an environment,
+            which is copied for each lane. It may be single-agent, multi-agent or a batch.
         validate: If True, every value is checked against its spec, with errors that name leaf, step and episode.
-        canonical: If True, the spaces are those that RLlib's own networks support; "structured" for those of networks
-            that take images beside other leaves, as `envoi.integrations.rllib.configure` sets them up; if False,
-            gymnasium's, for use with connectors of your own.
+        canonical: If True, the spaces are those that RLlib's own networks support. "structured" also allows images
+            beside other leaves, for the networks that `envoi.integrations.rllib.configure` sets up. If False, the
+            spaces are gymnasium's, for connectors of your own.
         action_masks: If True, each observation is a dict of `action_mask` and `observations`, as the masked modules of
-            `envoi.integrations.rllib.modules` and RLlib's `ActionMaskingRLModule` require; "auto" for True where the
-            environment has masks: it declares them (an `action_mask` in its observations, `MultiModel.mask`), or has
-            one in an info of its first reset.
+            `envoi.integrations.rllib.modules` and RLlib's `ActionMaskingRLModule` require; "auto" does so if the
+            environment declares masks (an `action_mask` in its observations, `MultiModel.mask`) or has one in an info
+            of its first reset.
         num_envs: The number of lanes of each batch, or None. It may be left out if RLlib sets it, with
             `gym_env_vectorize_mode="vector_entry_point"`.
         **arguments: Arguments for `load` or the callable.
@@ -130,7 +130,7 @@ def from_rllib(env: Any) -> Env | MultiEnv:
         env: A gymnasium env, a `MultiAgentEnv`, a vector env, or a result of `to_rllib`.
 
     Returns:
-        A core environment; for a form of envoi its core, the same object.
+        A core environment; if `env` is a form made by envoi, its own core.
     """
     if isinstance(env, EnvCreator):
         is_ready = not isinstance(env.env, str) and not callable(env.env)

@@ -132,11 +132,11 @@ class Codec:
     """Converts between a core environment's values and the canonical values of RLlib's networks.
 
     Args:
-        env: The core environment, of one agent; possibly a batch.
-        structured: If True, images stay images of their own dtype, for networks with convolutions such as those of
-            `envoi.integrations.rllib`; see `envoi.adapters.rllib.observations`. If False, all but a few images
-            are flattened, as RLlib's own networks require.
-        masked: If True, an `"action_mask"` in the observation is left out, because it is beside the observation.
+        env: A single-agent core environment or batch.
+        structured: If True, images keep their shape and dtype, for convolutional networks such as those of
+            `envoi.integrations.rllib`; see `envoi.adapters.rllib.observations`. If False, all but a few images are
+            flattened, as RLlib's own networks require.
+        masked: If True, leaves out an `"action_mask"` in the observation, because it is passed separately.
 
     Attributes:
         observation_space: A float32 `Box`, flat or an image; with `structured`, possibly a uint8 `Box` or a `Dict`.

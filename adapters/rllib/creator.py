@@ -59,7 +59,7 @@ class _Made:
 
 @dataclass(frozen=True)
 class EnvCreator:
-    """The env creator to register with Tune: makes a form for RLlib on a worker. Its arguments are `to_rllib`'s."""
+    """Env creator to register with Tune; makes an RLlib form on each worker. Takes the arguments of `to_rllib`."""
 
     env: Any
     validate: bool = False
@@ -167,7 +167,7 @@ def make_core(env: Any, arguments: Mapping[str, Any]) -> Env | MultiEnv:
 
 
 def bind_worker(*, env: Any, env_context: Any, env_runner: Any = None, **_: Any) -> None:
-    """Sets worker and lane of envoi's forms; for `config.callbacks(on_environment_created=bind_worker)`.
+    """Tells envoi's forms their worker and lane; use `config.callbacks(on_environment_created=bind_worker)`.
 
     RLlib calls it when an env runner has made its environments, before the first reset. It finds forms in every
     `gym_env_vectorize_mode` and inside wrappers.
@@ -175,7 +175,7 @@ def bind_worker(*, env: Any, env_context: Any, env_runner: Any = None, **_: Any)
     Args:
         env: The vector environment of the env runner.
         env_context: RLlib's `EnvContext`, with the index of the env runner.
-        env_runner: The env runner, whose config shows if it evaluates.
+        env_runner: The env runner; its config shows whether it evaluates.
         **_: Other arguments of the callback, which are ignored.
 
     Raises:

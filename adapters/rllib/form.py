@@ -52,13 +52,13 @@ class WorkerSeeds:
         self.last: int | None = None  # the last seed, which counts as repeated if it comes again
 
     def at_reset(self, seed: int) -> int | None:
-        """Returns the core's seed for a reset with `seed`; None to continue, if training repeats the seed."""
+        """Returns the core's seed for a reset with `seed`, or None to continue when training repeats a seed."""
         core_seed = self.core_seed(seed)
         repeated, self.last = seed == self.last, seed
         return None if repeated and not self.in_evaluation else core_seed
 
     def core_seed(self, seed: int) -> int:
-        """Converts a seed of RLlib's to one of 31 bits, which every framework accepts."""
+        """Converts an RLlib seed to a 31-bit seed, which every framework accepts."""
         words = np.random.SeedSequence([check_seed(seed), self.worker, int(self.in_evaluation)])
         return int(words.generate_state(1)[0] >> 1)
 
@@ -96,7 +96,7 @@ class RLlibForm(AnyForm):
         super().__init__(core, validate=validate)
 
     def forget_seeds(self) -> None:
-        """Forgets the last seed, so that a repeated one restarts the random streams, for resets outside of RLlib."""
+        """Forgets the last seed, for resets outside of RLlib: the same seed then restarts the random streams."""
         self.seeds.last = None
 
     @property
@@ -170,7 +170,7 @@ class RLlibEnv(CodedForm, ToGymnasium):
         return (encoded if self._masks is None else self._masks.beside(encoded, info, observation)), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
-        """Acts once; see `gymnasium.Env.step`. A discount that is not the default is `info["discount"]`."""
+        """Acts once; see `gymnasium.Env.step`. `info["discount"]` holds a discount other than the default."""
         if self._decode is not None:
             action = self._decode(action)
         self._last = step = self._step(action)
@@ -184,7 +184,7 @@ class RLlibEnv(CodedForm, ToGymnasium):
 
     @property
     def last(self) -> Reset | Step | None:
-        """The result of the core's last reset or step; None before."""
+        """The result of the core's last reset or step, or None before the first reset."""
         last = self._last
         return last if last is None or isinstance(last, Reset) else full_step(last)
 

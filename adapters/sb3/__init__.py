@@ -72,21 +72,20 @@ def recognises(env: object) -> bool:
 
 
 def to_sb3(env: Any, n: int | None = None, *, validate: bool = False) -> VecEnv:
-    """Returns any environment as a `VecEnv` of Stable-Baselines3.
+    """Converts any environment to a Stable-Baselines3 `VecEnv`.
 
     Args:
-        env: A core environment, single or batched, or one of any framework that `envoi.adapters.from_env` recognises,
-            or a function that makes one. A single one is copied for each lane and left as it is. Several agents
-            become the lanes.
-        n: The number of lanes; None for 1, or for as many as `env` has.
+        env: A core environment or batch, any environment that `envoi.adapters.from_env` recognises, or a function that
+            makes one. A single environment is copied for each lane and is not changed. Multiple agents become lanes.
+        n: The number of lanes; by default as many as `env` has, or 1.
         validate: Check every value against its spec, with an error that names leaf, step and lane.
 
     Returns:
-        A `VecEnv` with `.core`. Without `validate`, a `VecEnv` is returned unchanged, and for an import of one its
+        A `VecEnv` with `.core`. Without `validate`, a `VecEnv` is returned unchanged, and an imported one as its
         source.
 
     Raises:
-        SpecError: `env` has another number of lanes, or cannot be copied.
+        SpecError: `env` has a number of lanes other than `n`, or cannot be copied.
         LossyConversion: Stable-Baselines3 cannot express a part of it, or its lanes cannot be reset as they end.
     """
     as_it_is = not validate and n in (None, getattr(env, "num_envs", n))
@@ -96,17 +95,17 @@ def to_sb3(env: Any, n: int | None = None, *, validate: bool = False) -> VecEnv:
 
 
 def from_sb3(env: VecEnv, *, copy: Copy = "auto") -> BatchEnv:
-    """Returns a `VecEnv` of Stable-Baselines3 as a core batch.
+    """Imports a Stable-Baselines3 `VecEnv` as a core batch.
 
     Args:
         env: The `VecEnv`, possibly wrapped.
         copy: Whether to copy observations; `"auto"` copies those that the source still holds.
 
     Returns:
-        A core batch with `.source`; for a form of envoi its core, the same object.
+        A core batch with `.source`; if `env` is a form made by envoi, its own core.
 
     Raises:
         SpecError: The environment belongs to another framework.
-        LossyConversion: A space is of a kind that only its author knows, or the lanes have different spaces.
+        LossyConversion: A space has a custom class, or the lanes have different spaces.
     """
     return imported(env, NAME, ToSB3, lambda env: (FromDummyVecEnv if loops_only(env) else FromSB3)(env, copy))

@@ -11,16 +11,16 @@ from envoi.errors import ContextError
 
 
 class CurriculumVecEnv(VecEnvWrapper):
-    """Gives the contexts of a curriculum to the processes of a `SubprocVecEnv`, and reports their episodes to it.
+    """Passes contexts from a curriculum to the processes of a `SubprocVecEnv`, and reports their episodes back.
 
         def make():
             return to_gymnasium(Contextual(load("envoi:cartpole"), contexts, context_selector=Handed()))
 
         venv = CurriculumVecEnv(SubprocVecEnv([make] * 4), PrioritizedLevelReplay(seed=0))
 
-    A lane begins its next episode in the step that ends one, so its context is chosen one episode ahead: when the
-    episode before it begins. Lanes that a process of yours holds, as in `to_sb3` of a batch or a `DummyVecEnv`, share a
-    curriculum by themselves, without this delay.
+    The step that ends an episode also begins the next one, so contexts are chosen one episode ahead: when the previous
+    episode begins. Lanes inside the training process, as in `to_sb3` of a batch or a `DummyVecEnv`, share a curriculum
+    without this class and without the delay.
 
     Args:
         venv: The vector environment; each of its environments is a form of a `Contextual` with a `Handed` selector.

@@ -36,10 +36,10 @@ class _VecEnv(VecEnv):
 
 
 class ToSB3(AnyForm, _VecEnv):
-    """A core batch as a `VecEnv` of Stable-Baselines3; for attributes of lanes see `LaneAttributes`.
+    """A core batch as a Stable-Baselines3 `VecEnv`; `LaneAttributes` describes the attributes of lanes.
 
     Args:
-        core: A batch, whose lanes can be reset in the step of their end.
+        core: A batch whose lanes can be reset in the step that ends their episode.
         validate: Check every value against its spec.
 
     Attributes:
@@ -48,7 +48,7 @@ class ToSB3(AnyForm, _VecEnv):
 
     Raises:
         SpecError: `core` is not a batch.
-        LossyConversion: Stable-Baselines3 cannot express a part of it.
+        LossyConversion: Stable-Baselines3 cannot express a part of the environment.
     """
 
     _framework = NAME
@@ -95,7 +95,7 @@ class ToSB3(AnyForm, _VecEnv):
         return result.observation if self._encode is None else self._encode(result.observation)
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
-        """Sets the seeds of the next reset, `seed + i` for lane i, random ones for None; see `VecEnv.seed`."""
+        """Sets the seeds of the next reset: `seed + i` for lane i, or random seeds for None; see `VecEnv.seed`."""
         return super().seed(check_seed(seed))
 
     def _core_seeds(self, lanes: Any) -> Any:
@@ -156,7 +156,7 @@ class ToSB3(AnyForm, _VecEnv):
 
     @property
     def last(self) -> Step | None:
-        """The core's latest step, before lanes were reset in it; None before the first one of an episode."""
+        """The core's latest step, as it was before lanes were reset; None until the first step after `reset`."""
         return self._last and full_lanes_step(self._last, self.core.discount_spec, self.num_envs)
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:

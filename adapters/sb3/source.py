@@ -27,8 +27,8 @@ _OWN = frozenset({"terminal_observation", "TimeLimit.truncated"})
 class FromSB3(FromGymnasiumVector):
     """A `VecEnv` as a core batch, whose lanes can only be stepped together; see `FromGymnasiumVector`.
 
-    It resets a lane as soon as the lane has ended, like a vector environment of gymnasium in mode `SAME_STEP`. Rewards
-    are float64, which can represent those of any source.
+    The source resets a lane as soon as its episode ends, like a gymnasium vector environment in mode `SAME_STEP`.
+    Rewards are float64, which can represent those of any source.
 
     Args:
         source: The `VecEnv`, possibly wrapped.
@@ -117,7 +117,7 @@ def loops_only(source: VecEnv) -> bool:
 
 
 class FromDummyVecEnv(FromSyncVector):
-    """A `DummyVecEnv` as a batch of its sub-environments, whose rewards keep their precision; see `FromSyncVector`.
+    """A `DummyVecEnv` as a batch of its sub-environments. Rewards keep their precision; see `FromSyncVector`.
 
     If the source's own `seed` was called, the next reset without a seed uses these seeds.
     """

@@ -89,7 +89,7 @@ class TakesContext(ImportedEnv):
 
     @property
     def context_space(self) -> ContextSpace | None:
-        """The features that a context may set, with defaults and bounds; None if no catalogue lists the source."""
+        """The features that a context may set, with defaults and bounds, or None if no catalogue lists the source."""
         return None if self._bindable is None else self._bindable.space
 
     @property
@@ -114,11 +114,11 @@ class TakesContext(ImportedEnv):
         return self._context or {}
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
-        """Returns an observation spec valid in some contexts, all between them, the current one and the default.
+        """Returns an observation spec for the given contexts, all between them, the current one and the default.
 
-        It is `observation_spec` itself if no bound becomes wider. These contexts, full or partial ones, may be set from
-        then on, because the caller is expected to use the result. Raises a ContextError if wrappers of the source
-        change its observations, and bounds would become wider.
+        It is `observation_spec` itself if no bound widens. From then on these contexts, full or partial, may be set:
+        the caller is expected to use the returned spec. Raises a ContextError if bounds would widen and wrappers of the
+        source change its observations.
         """
         given = list(contexts)
         full = [self._full(context) for context in given]

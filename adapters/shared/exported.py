@@ -116,7 +116,7 @@ class AnyForm(Planned, CoreHolder):
 
     @property
     def context(self) -> Any:
-        """The context of the core, or of a source that has its own. Setting it sets it there."""
+        """The context of the core, or of a source that has its own. It can be set."""
         return context_holder(self.core).context
 
     @context.setter
@@ -138,7 +138,7 @@ class AnyForm(Planned, CoreHolder):
             self.core.close()
 
     def content(self) -> Any:
-        """Returns the part of a snapshot that describes this form, for environments around it."""
+        """Returns this form's part of a snapshot, for the environments that wrap it."""
         names = declared_names(type(self), "_memory")
         return self._env.snapshot(), {name: getattr(self, name) for name in names if hasattr(self, name)}
 
@@ -169,7 +169,7 @@ class AnyForm(Planned, CoreHolder):
         Args:
             name: The attribute's name.
             value: Its new value.
-            force: If True, an attribute that none of them has yet is set on this form.
+            force: If True, sets an attribute that none of them has on this form.
 
         Returns:
             True if it was set.

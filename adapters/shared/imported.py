@@ -145,7 +145,7 @@ class Imported(Planned, FromSource):
 
     @property
     def form_inside(self) -> Any:
-        """The form of envoi that the source is or wraps, or None."""
+        """The envoi form that the source is or wraps, or None."""
         return self._form_inside
 
     @property

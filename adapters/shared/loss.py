@@ -32,7 +32,7 @@ class Loss:
 
     Attributes:
         path: The path of the leaf, such as `observation['image']`.
-        field: The field of it that is lost, such as `dtype`.
+        field: The field that is lost, such as `dtype`.
         source: The field's value in the core environment.
         target: The framework.
         refused: True if the conversion raises `LossyConversion`; False if it continues, with less precision or without

@@ -69,26 +69,26 @@ def recognises(env: object) -> bool:
 def to_tf_agents(
     env: Any, *, validate: bool = False, exact: bool = False, seed: int | Sequence[int | None] | None = None
 ) -> PyEnvironment:
-    """Converts any environment to one of TF-Agents.
+    """Converts any environment to a TF-Agents environment.
 
-    In TF-Agents `reset` takes no arguments. Seed the first reset by `to_tf_agents(env, seed=0)`, and any later one by
-    calling the form's `seed(s)` before it; both correspond to the core's `reset(seed=s)`. For options, set the form's
+    In TF-Agents, `reset` takes no arguments. Seed the first reset with `to_tf_agents(env, seed=0)`; before a later
+    reset, call the form's `seed(s)`. Both correspond to the core's `reset(seed=s)`. For options, set the form's
     `reset_options` before a reset.
 
     Args:
-        env: A core environment or batch, or one of any framework that `envoi.adapters.from_env` recognises.
+        env: A core environment or batch, or any environment that `envoi.adapters.from_env` recognises.
         validate: If True, every value is checked against its spec, with errors that name leaf, step and episode.
         exact: If True, rewards and discounts keep their dtypes, also in the specs; agents expect float32.
-        seed: The seed of the next reset, an integer of at least 0, from which all randomness follows; for a batch one
-            integer for all lanes, or one per lane; None for no seed.
+        seed: The seed of the next reset, a non-negative integer that determines all randomness; for a batch, one
+            integer for all lanes or one per lane. None for no seed.
 
     Returns:
         A `PyEnvironment` with `.core`, `.seed(s)`, `.reset_options` and, for a batch, `.infos`. Without `validate`,
-        `exact` and `seed`, an environment of TF-Agents is returned as it is, and an import of one gives its source.
+        `exact` and `seed`, a TF-Agents environment is returned unchanged, and an imported one as its source.
 
     Raises:
-        LossyConversion: TF-Agents cannot express a part of it.
-        SpecError: A seed is not an integer of at least 0, or the number of seeds is not that of lanes.
+        LossyConversion: TF-Agents cannot express a part of the environment.
+        SpecError: A seed is not a non-negative integer, or the number of seeds differs from the number of lanes.
     """
 
     def made(core: Any) -> ToTFAgents:
@@ -103,11 +103,10 @@ def to_tf_agents(
 
 
 def from_tf_agents(env: PyEnvironment, *, seed: Callable[[Any], Any] | None = None, copy: Copy = "auto") -> Env:
-    """Imports an environment of TF-Agents.
+    """Imports a TF-Agents environment.
 
-    A reset with a seed seeds the source, before the source's own reset, in the first way that is available: the
-    function `seed`; the source's method `seed`; the random generators of the source and its wrappers. Without any, it
-    warns.
+    A reset with a seed first seeds the source, in the first way available: by the function `seed`, by the source's
+    method `seed`, or by seeding the random generators of the source and its wrappers. If none is available, it warns.
 
     Args:
         env: The environment, possibly wrapped; a batched one becomes a batch.
@@ -115,7 +114,7 @@ def from_tf_agents(env: PyEnvironment, *, seed: Callable[[Any], Any] | None = No
         copy: Whether to copy observations; `"auto"` copies those that the source still holds.
 
     Returns:
-        A core environment with `.source`; for a form of envoi its core, the same object.
+        A core environment with `.source`; if `env` is a form made by envoi, its own core.
 
     Raises:
         SpecError: The environment belongs to another framework.

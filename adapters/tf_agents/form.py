@@ -28,7 +28,7 @@ make_time_step: Callable[[tuple[Any, Any, Any, Any]], TimeStep] = partial(tuple.
 class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
     """A core environment as a TF-Agents environment.
 
-    In TF-Agents `reset` takes no arguments: call `seed(s)` before it to seed it, and set `reset_options` for options.
+    In TF-Agents, `reset` takes no arguments: before it, call `seed(s)` for a seed and set `reset_options` for options.
 
     Args:
         core: An environment of one lane.
@@ -37,8 +37,8 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
 
     Attributes:
         core: The core environment.
-        last: The whole result of the core's last `reset` or `step`; None before the first reset.
-        reset_options: The options of the next reset only; None for none.
+        last: The complete result of the core's last `reset` or `step`, or None before the first reset.
+        reset_options: Options for the next reset only, or None.
     """
 
     _framework = NAME
@@ -87,10 +87,10 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
         return self.core.batch_size
 
     def seed(self, seed: int | Sequence[int | None] | None) -> None:
-        """Seeds the next reset, so that all randomness from then on follows from the seed.
+        """Seeds the next reset; the seed determines all later randomness.
 
-        It is an integer of at least 0; for a batch one for all lanes, or a sequence of one (or None) per lane. Any
-        other raises a SpecError.
+        The seed is a non-negative integer; for a batch, one for all lanes or a sequence with one (or None) per lane.
+        Any other value raises a SpecError.
         """
         n = self.core.batch_size
         if n is None:
@@ -178,7 +178,7 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
 
 
 class ToTFAgentsBatch(ToTFAgents):
-    """A batch as a batched environment of TF-Agents. A lane begins a new episode in the step after its `LAST`."""
+    """A core batch as a batched TF-Agents environment. A lane begins a new episode in the step after its `LAST`."""
 
     core: BatchEnv
 
@@ -192,8 +192,8 @@ class ToTFAgentsBatch(ToTFAgents):
     def get_info(self) -> Any:
         """Returns the infos of the last reset or step, stacked over the lanes as in TF-Agents' `BatchedPyEnvironment`.
 
-        They are a dict of arrays of shape (n, …), nested as the infos are. Lanes that differ in keys, shapes, or in
-        that only some have text, raise a SpecError; read `infos`, which has them lane by lane.
+        The result is a dict of arrays of shape (n, …), nested like the infos. Raises a SpecError if lanes differ in
+        keys or shapes, or if only some have text; `infos` has them lane by lane.
         """
         return stacked(self.infos)
 

@@ -118,7 +118,7 @@ def number_reader(spec: SpecTree, copy: Copy) -> Callable[[Any], Any]:
 
 
 class FromTFAgents(FromTFSource, ImportedEnv):
-    """An environment of TF-Agents as a core one.
+    """A TF-Agents environment as a core environment.
 
     Args:
         source: The TF-Agents environment of one lane, possibly wrapped.
@@ -175,7 +175,7 @@ class FromTFAgents(FromTFSource, ImportedEnv):
 
 
 class FromTFAgentsBatch(FromTFSource, ImportedBatch):
-    """A batched environment of TF-Agents as a batch.
+    """A batched TF-Agents environment as a core batch.
 
     Its lanes are reset as TF-Agents permits: each in the step after its end, or all by `reset`.
 

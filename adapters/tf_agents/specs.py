@@ -91,10 +91,10 @@ def from_spec(spec: Any, path: str = "spec", action: bool = False) -> SpecTree:
     Args:
         spec: An `ArraySpec`, or a nested structure of them.
         path: The spec's path, for errors.
-        action: True if it describes actions, whose bounded integer scalars become `Discrete`.
+        action: True if it describes actions; bounded integer scalars then become `Discrete`.
 
     Returns:
-        The core spec; the original one if `to_spec` made `spec` from it.
+        The core spec; the original one if `spec` came from `to_spec`.
 
     Raises:
         LossyConversion: A leaf is not an `ArraySpec` of numbers.

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 
 class ArraySpec:
-    """The spec of arrays of one shape and dtype.
+    """Spec for arrays of one shape and dtype.
 
     Args:
         shape: Sizes of the axes.
@@ -56,12 +56,12 @@ class ArraySpec:
 
 
 class BoundedArraySpec(ArraySpec):
-    """The spec of arrays of one shape and dtype between two bounds, which are inclusive.
+    """Spec for arrays of one shape and dtype with inclusive bounds.
 
     Args:
         shape: Sizes of the axes.
         dtype: A numpy integer or float dtype.
-        minimum: The lower bounds, broadcastable to `shape`; None and -inf become the least finite number of the dtype.
+        minimum: The lower bounds, broadcastable to `shape`; None and -inf become the dtype's lowest finite number.
         maximum: The upper bounds, broadcastable to `shape`; None and inf become the greatest finite number.
         name: The name of the value, or None.
 
@@ -163,9 +163,9 @@ class TimeStep(NamedTuple):
 
 
 class PyEnvironment(ABC):
-    """An environment of TF-Agents; a subclass defines `_reset`, `_step`, `observation_spec` and `action_spec`.
+    """A TF-Agents environment; a subclass defines `_reset`, `_step`, `observation_spec` and `action_spec`.
 
-    A step before the first reset begins an episode. After a last time step, `_step` itself has to begin a new one.
+    A step before the first reset begins an episode. After a last time step, `_step` itself must begin a new episode.
     """
 
     _current_time_step: TimeStep | None = None

@@ -50,7 +50,7 @@ def check_env(
     steps: int = 1000,
     progress: Progress | None = None,
 ) -> Report:
-    """Checks an environment: by its own API, and in the form of each framework.
+    """Checks an environment through its own API, and in each framework's form.
 
         check_env(make_env).raise_if_failed()
 
@@ -58,7 +58,7 @@ def check_env(
 
     Args:
         env: A function that makes an environment of any framework, a name for `envoi.adapters.load`, or an environment,
-            of which copies are checked.
+            whose copies are checked.
         frameworks: Names of the frameworks whose forms are checked; None for all that are installed; an empty list for
             the environment alone.
         seed: The check uses the seeds after this one, and 0.

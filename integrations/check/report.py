@@ -144,7 +144,7 @@ class Report:
         """Returns the table as text: requirements in rows, the environment and the frameworks in columns.
 
         Args:
-            width: The most columns of a terminal. Where the table is wider, each row names the subjects of its marks.
+            width: The maximum width in columns. If the table is wider, each row names the subjects of its marks.
         """
         # Long names on two lines, so that all columns are less wide.
         heads = [name.replace("gymnasium_", "gymnasium ").replace("zoo_", "zoo ").split() for name in self.columns]
@@ -159,7 +159,7 @@ class Report:
 
     @property
     def heading(self) -> str:
-        """The environment, and in which forms it was checked."""
+        """A line that names the environment and the forms that were checked."""
         forms = " and in its forms" if len(self.columns) > 1 else ""
         return f"{self.env}, played by its own API ({self.api}){forms}"
 
@@ -174,7 +174,7 @@ class Report:
         """Returns the report as text: the table, a line for each result with a reason, and the conclusion.
 
         Args:
-            width: The most columns of the table.
+            width: The maximum width in columns.
         """
         return "\n".join([self.heading, self.table(width), LEGEND, *self.findings])
 
@@ -205,8 +205,8 @@ class Report:
     def to_junit(self) -> str:
         """Returns the report as JUnit XML: a suite for each theme, and a test for each requirement and subject.
 
-        Remarks and narrowed values pass, with the reason as output; what was refused or skipped is skipped, with its
-        reason.
+        Remarks and narrowed values count as passed, with the reason as output. Refused and skipped checks count as
+        skipped, with their reason.
         """
         root = ElementTree.Element("testsuites", name=f"envoi check {self.env}", time=f"{self.seconds:.3f}")
         _count(root, self.results)

@@ -54,7 +54,7 @@ class Requirement:
     Attributes:
         key: Its short name, which stays the same from version to version.
         sentence: The requirement as a sentence.
-        contract: Numbers of the rows of envoi's fidelity contract that it covers.
+        contract: Row numbers of envoi's fidelity contract that it covers.
         check: Decides whether an environment, or a form of it, meets it.
         kinds: The kinds of environments that it applies to.
         needs: Keys of requirements that must be met before this one can be checked.
@@ -100,9 +100,9 @@ class Result:
         subject: `"env"`, or the name of the framework.
         key: Key of the requirement.
         status: Status of the outcome.
-        reason: Reason of the outcome, in one sentence.
+        reason: Reason for the outcome, in one sentence.
         sentence: The requirement as a sentence.
-        contract: Numbers of the rows of envoi's fidelity contract that it covers.
+        contract: Row numbers of envoi's fidelity contract that it covers.
         notes: Warnings of a suite.
     """
 

@@ -86,18 +86,17 @@ def evaluate(
 ) -> list[dict[str, Any]]:
     """Plays the same number of episodes in each context with any policy, and returns a row for each episode.
 
-    The seed of an episode follows from `seed`, the id of its context and its number, and no two rows share one. So the
-    rows are the same for any number of lanes and processes, more episodes or contexts leave the others as they are, and
+    Each episode has its own seed, which follows from `seed`, the id of its context and its number. So the rows do not
+    depend on the number of lanes and processes, more episodes or contexts do not change the others, and
     `env.reset(seed=row["seed"], options={"context_id": row["context_id"]})` plays a row again.
 
     Args:
-        policy: A function of an observation, which may have a `reset(seed)` for each episode, or an `initial_state`;
-            with that it is called with its state too, and returns it beside the action. Or a model of
-            Stable-Baselines3, an actor as in Acme, the folder of a run or of a checkpoint of RLlib, or what
-            `load_policy` returns.
+        policy: A function of an observation. If it has `reset(seed)`, that is called before each episode; if it has
+            `initial_state`, it also takes and returns its state. Or a Stable-Baselines3 model, an actor as in Acme, the
+            folder of a run or of an RLlib checkpoint, or a result of `load_policy`.
         env: The env: its name, an env of any framework, or a function that makes one; None for the env of a run. An
-            `envoi.Contextual` at any depth shows the contexts as it was made to; any other env is put into one that
-            hides them, or shows all of them if only that fits the policy.
+            `envoi.Contextual` at any depth shows the contexts as configured; any other env is wrapped in one that hides
+            them, or shows all of them if only that fits the policy.
         contexts: A set of contexts, the path of a file, ranges and grids such as `"length=0.3..0.7:8"` (see
             `envoi.context.parse_contexts`; 100 samples of a range), the `envoi.context.regions` of a protocol, or
             contexts by region and id. None for the set of the env's `Contextual`.
@@ -109,7 +108,7 @@ def evaluate(
             actions. A model's actions may differ in the last bits between sizes of batches.
         out: A folder to write `evaluation.csv` and `evaluation.parquet` into.
         address: A Ray cluster whose tasks play, such as "auto"; `workers` is their number, by default one per CPU.
-        variant: The name of what was trained, for reports; None for the name of the run, class or function.
+        variant: The policy's name in reports; None for the name of the run, class or function.
         train_seed: The seed that the policy was trained with, for reports; None for the seed of the run or model.
         explore: Sample the actions of a run as in training, rather than take the best.
         max_steps: Raise an error for episodes longer than this.
@@ -117,13 +116,13 @@ def evaluate(
 
     Returns:
         Rows with `env`, `variant`, `train_seed`, `region`, `context_id`, `context.<feature>` for each feature,
-        `episode`, `seed`, `return`, `length`, `terminated` and `success`: what the last info has as `is_success`, else
-        None. They are in the order of the contexts.
+        `episode`, `seed`, `return`, `length`, `terminated` and `success` (the last info's `is_success`, or None), in
+        the order of the contexts.
 
     Raises:
         envoi.ContextError: The env lacks a context, or there are none.
-        envoi.EnvoiError: The policy is of no kind above or does not fit the env; the env or a worker failed; an episode
-            did not end; or a number is out of its range.
+        envoi.EnvoiError: The policy is of an unsupported kind or does not fit the env; the env or a worker failed; an
+            episode did not end; or a number is out of its range.
     """
     for what, number in (("episodes", episodes), ("lanes", lanes), ("workers", workers), ("max_steps", max_steps)):
         if number is not None and (isinstance(number, bool) or not isinstance(cast("Any", number), int) or number < 1):

@@ -132,11 +132,11 @@ def evaluate_run(
 ) -> Evaluation:
     """Runs the policy that a job trained, and writes `evaluation.json` into its folder.
 
-    Where the run was trained in given contexts, or the env has a set of them (an `envoi.Contextual` at any depth of
-    wrappers), episodes take them in turn.
-    The file has the return in each context by its id, written as by `context_labels`. Of a batch, the first lane is
-    evaluated. A multi-agent env is played by all of its policies, only in RLlib's form; after self-play the learning
-    policy meets each of its past versions in turn, on both sides, and the wins against each are counted.
+    If the run was trained in given contexts, or the env has a set of them (an `envoi.Contextual` at any depth of
+    wrappers), episodes take them in turn. The file maps the label of each context (see `context_labels`) to its return.
+    For a batch, only the first lane is evaluated. A multi-agent env is played by all of its policies, only in RLlib's
+    form; after self-play, the learning policy plays each of its past versions in turn, on both sides, and the wins
+    against each are counted.
 
     Args:
         folder: The job's output folder.

@@ -68,17 +68,17 @@ def report(
     resamples: int = 2000,
     bounds: tuple[float, float] | None = None,
 ) -> dict[str, list[Row]]:
-    """Reports evaluations of several seeds and variants: an HTML page, and tables as CSV, parquet and LaTeX.
+    """Writes a report on evaluations of several seeds and variants: an HTML page, and CSV, parquet and LaTeX tables.
 
     A score is the mean return of one `train_seed` in one context. Figures and intervals are those of rliable (Agarwal
-    et al., 2021) over seeds and contexts. With fewer than five seeds there are no intervals, and nothing is claimed.
+    et al., 2021) over seeds and contexts. With fewer than five seeds, the report has no intervals and makes no claims.
 
     Args:
         evaluations: One or several of: `evaluation.csv`, `evaluation.parquet`, a folder that has one of them, such as
             that of a run (whose curves are shown too), or the rows that `evaluate` returned.
-        out: The folder of `report.html`, and of the tables `regions`, `improvement` and `contexts`.
+        out: The folder for `report.html` and the tables `regions`, `improvement` and `contexts`.
         seed: Seed of the resamples.
-        resamples: How many resamples an interval is from.
+        resamples: The number of resamples for each interval.
         bounds: The return that counts as 0 and the one that counts as 1, for the optimality gap.
 
     Returns:

@@ -86,7 +86,7 @@ class Evaluation:
         episodes: The episodes.
         contexts: Mean return in each context by its id; None if all episodes share one context.
         agents: Mean return of each agent, by its name; None for one agent.
-        policies: Mean return of an agent that each policy played; None for one agent.
+        policies: Mean return of the agents that each policy played; None for one agent.
         matches: After self-play, the games of the learning policy against each past version in the league; else None.
     """
 
@@ -137,7 +137,7 @@ def _estimates(pairs: Iterable[tuple[Any, float]]) -> dict[Any, Estimate]:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Estimates the mean of a sample, of at least one value, with its 95 % confidence interval by Student's t."""
+    """Estimates the mean of a non-empty sample, with its 95 % confidence interval by Student's t."""
     mean = statistics.fmean(values)
     if len(values) == 1:
         return Estimate(mean, None, None, None)

@@ -21,7 +21,7 @@ class Algorithm:
 
     Args:
         name: Its name in RLlib, the class in the module `ray.rllib.algorithms.<lower-case name>`.
-        actions: Class names of the canonical gymnasium action spaces that it can choose from.
+        actions: Class names of the canonical gymnasium action spaces that it supports.
         num_envs: Number of envs that an env runner steps together by default.
         training: Settings for `AlgorithmConfig.training` that replace RLlib's defaults.
         model: Settings for the default network of flat observations that replace RLlib's.

@@ -84,25 +84,25 @@ def configure(
         config = configure(BCConfig().training(lr=1e-3), "gymnasium:CartPole-v1")
         config = configure("gymnasium:CartPole-v1", algo="PPO", lr=1e-3)
 
-    A config of the user's own may be of any algorithm. Settings that differ from the defaults of its class stay as they
-    are, and so do callbacks, whether they were set before or are set later. The config itself is changed.
+    Your own config may be of any algorithm; it is changed in place. It keeps settings that differ from the defaults of
+    its class, and all callbacks, whether you set them before or later.
 
     Args:
         config: An `AlgorithmConfig`; or the env, for a config that starts from the values of `ALGORITHMS`.
         env: The env: its name as in `envoi.adapters.load`, an env class, a factory that takes no argument, or an env;
-            of one agent, of several, or a batch, whose lanes a runner steps in one call. Or the name of an env that
-            `register` or `ray.tune.register_env` has registered; then its options are those of `register`, apart from
-            those that differ from the defaults here. None for the env that the config has. If `config` is the env,
-            `env` may be the name of the algorithm.
-        contexts: The contexts of training, in place of the set and the selector of an env that is an
-            `envoi.Contextual`; any other env is put into one that hides them. A set, the path of a file, or a text such
-            as `"length=0.3..0.7:8"`, see `envoi.context.read_contexts`; 100 samples of a range. None for those of the
-            env, which chooses them itself unless there is a curriculum.
+            single-agent, multi-agent, or a batch, whose lanes a runner steps in one call. Or the name of an env that
+            `register` or `ray.tune.register_env` has registered; then the options of `register` apply, except for those
+            that differ from the defaults here. None for the config's env. If `config` is the env, `env` may be the name
+            of the algorithm.
+        contexts: The training contexts. They replace the set and the selector of an `envoi.Contextual`; any other env
+            is wrapped in one that hides them. A set, the path of a file, or a text such as `"length=0.3..0.7:8"`, see
+            `envoi.context.read_contexts`; 100 samples of a range. None for those of the env, which chooses them itself
+            unless there is a curriculum.
         curriculum: An object of `envoi.curricula` that chooses the contexts of all env runners, and learns after each
             iteration how their episodes ended; see `curriculum_of`. None uses the contexts in turn.
         eval_contexts: The only contexts of evaluation, used in turn; None for those of training.
-        action_masks: See `EnvOptions`. The config has this option and the next five in its `env_config` if they differ
-            from the defaults, so that other configs of the same env can have other values.
+        action_masks: See `EnvOptions`. This option and the next five are stored in `env_config` if they differ from the
+            defaults, so that other configs of the same env can have other values.
         vectorize: See `EnvOptions`.
         check_specs: See `EnvOptions`.
         on_env_error: See `EnvOptions`.
@@ -119,8 +119,7 @@ def configure(
         training: Without a config, settings for `AlgorithmConfig.training`, over the defaults of `ALGORITHMS`.
         failure: A file that the env writes its error to; None for no such file.
         policies: The policies of several agents, see `envoi.integrations.rllib.multi_agent.grouping.group_agents`.
-        runner: The env runner, RLlib's own or one that is quicker; see
-            `envoi.integrations.rllib.batched_runner.use_runner`.
+        runner: The env runner, RLlib's own or a faster one; see `envoi.integrations.rllib.batched_runner.use_runner`.
         module: A subclass of RLlib's `RLModule` for all policies, for a config that has none of its own.
 
     Returns:

@@ -39,7 +39,7 @@ class Policy(TrainedModule):
         env_steps: Steps that the policy was trained for, on which the exploration of some algorithms depends.
 
     Raises:
-        envoi.EnvoiError: The folder is no checkpoint that can be read.
+        envoi.EnvoiError: The folder is not a readable checkpoint.
     """
 
     def __init__(self, checkpoint: str | Path, *, explore: bool = False, env_steps: int = 0) -> None:

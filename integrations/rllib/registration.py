@@ -106,14 +106,14 @@ def register(
 ) -> RegisteredEnv:
     """Registers an env with Ray Tune, so that `AlgorithmConfig.environment(name)` finds it.
 
-    `configure(config, name)` does the rest: it sets what the options need in the config. A config that does not go
-    through it needs `config.callbacks(on_environment_created=bind_worker)`, see `envoi.adapters.rllib.bind_worker`, so
-    that evaluations replay, and sets of contexts that RLlib would merge are refused.
+    `configure(config, name)` then sets up a config for these options. Without `configure`, call
+    `config.callbacks(on_environment_created=bind_worker)`, see `envoi.adapters.rllib.bind_worker`: it lets evaluations
+    replay, and refuses sets of contexts that RLlib would merge.
 
     Args:
         name: The name to register it under.
-        env: Name of an env as in `envoi.adapters.load`, an env class, a factory that takes no argument, or an env; of
-            one agent, of several, or a batch.
+        env: Name of an env as in `envoi.adapters.load`, an env class, a factory that takes no argument, or an env;
+            single-agent, multi-agent or a batch.
         action_masks: See `EnvOptions`; "auto" is False until `configure` decides.
         vectorize: See `EnvOptions`; `configure` decides.
         check_specs: See `EnvOptions`.
@@ -127,7 +127,7 @@ def register(
 
     Raises:
         envoi.EnvoiError: An option has a value that it does not allow.
-        envoi.MissingBackend: Ray is not installed. An unknown env is an error when RLlib first makes one; see
+        envoi.MissingBackend: Ray is not installed. An unknown env raises an error only when RLlib first makes it; see
             `preflight`.
     """
     options = EnvOptions.of(locals())
@@ -276,18 +276,18 @@ def preflight(
     Args:
         env: As in `register`.
         check_specs: Check every value against its spec.
-        steps: Stop after this many steps, over as many episodes as it takes, …
-        seconds: … or after this much time.
+        steps: Stop after this many steps, in any number of episodes.
+        seconds: Stop after this many seconds.
         seed: Seed of the env and of the actions.
-        num_envs: How many envs a runner is asked to step together; None for no preference.
+        num_envs: How many envs a runner should step together; None for no preference.
         action_masks: As in `register`.
 
     Returns:
-        The observation space and the action space that RLlib will see. Those of several agents are a `Dict` from
-        agents; those of a batch are of one lane. Action masks are left out unless True asks for them.
+        The observation space and the action space that RLlib will see. For a multi-agent env each is a `Dict` by agent;
+        for a batch, they are of one lane. Action masks are left out unless `action_masks` is True.
 
     Raises:
-        envoi.EnvoiError: The env breaks its spec, raised an error of its own, is a batch of other than `num_envs`
+        envoi.EnvoiError: The env breaks its spec, raised an error of its own, is a batch without exactly `num_envs`
             lanes, or has no action that can be masked.
     """
     with one_line():

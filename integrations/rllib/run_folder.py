@@ -190,7 +190,7 @@ class RunFolder:
             raise envoi.EnvoiError(f"cannot write to {self.path}: {error.strerror or error}") from error
 
     def claim(self) -> None:
-        """Locks the folder for this process, until `release` or the end of the process, even by a kill."""
+        """Locks the folder for this process, until `release` or until the process ends, even if it is killed."""
         from filelock import FileLock, Timeout
 
         self._lock = FileLock(self.path / ".lock")
@@ -264,7 +264,7 @@ class RunFolder:
         write_atomically(self.ending, json.dumps({"state": state, "message": message}, indent=1))
 
     def read_ending(self) -> tuple[str, str] | None:
-        """Returns how the job ended and its error; None if it runs or was killed."""
+        """Returns how the job ended and its error, or None if it is running or was killed."""
         if not self.ending.exists():
             return None
         with reading(self.ending):
@@ -302,7 +302,7 @@ class RunFolder:
         temporary.replace(self.checkpoint)
 
     def damage(self, state: TrialState) -> str | None:
-        """Returns a damaged file of a trial's checkpoint; None if there is none."""
+        """Returns a damaged file of a trial's checkpoint, or None if all are intact."""
         return None if state.checkpoint is None else damaged(self.path / state.checkpoint)
 
     def append_progress(self, row: Mapping[str, Any]) -> None:
@@ -343,7 +343,7 @@ class RunFolder:
         return [row for row in rows if None not in row.values() and all(name in row for name in COLUMNS)]
 
     def write_contexts(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Writes `contexts.parquet`, if there are rows; its column of trials only if there are several."""
+        """Writes `contexts.parquet` if there are rows, with a column of trials only if there are several trials."""
         if not rows:
             return
         import pyarrow

@@ -80,7 +80,7 @@ class Settings(EnvOptions):
     Args:
         env: Name of the env, as in `envoi.adapters.load`.
         algo: Name of an algorithm, see `envoi.integrations.rllib.ALGORITHMS`; any case.
-        samples: Trials for each combination of the grids in `set`, which differ by their seed and by what they sample;
+        samples: Trials for each combination of the grids in `set`, which differ in seed and in sampled values;
             `num_samples` of Ray Tune.
         num_env_runners: Processes that step envs; 0 steps them in the trial's own process.
         num_envs_per_runner: Envs that each of them steps together; None for the default of the algorithm, or the lanes
@@ -100,8 +100,8 @@ class Settings(EnvOptions):
             one of the default networks, `env_config.size` an argument of the env. A value may be the text of a search
             space of Ray Tune, such as "loguniform(1e-5,1e-3)" or "grid_search([64,128])".
         scheduler: Ray Tune's scheduler for the trials: "asha" stops poor ones early, "pbt" (population based training)
-            lets them go on with the weights and changed settings of good ones.
-        evaluate_every: Evaluate the policy, without exploration, after this many iterations each; None for never.
+            continues them with the weights and changed settings of good ones.
+        evaluate_every: Iterations between evaluations, which run without exploration; None for no evaluations.
         gpus: GPUs of each trial, divided among its learners; may be a fraction.
         num_learners: Processes that update the policy; 0 updates it in the trial's own process.
         track: Loggers of Ray Tune, of `wandb`, `mlflow`, `csv`, `json` and `tensorboard`; the last is always on.
@@ -109,7 +109,7 @@ class Settings(EnvOptions):
         contexts: The contexts of training: the path of a file, or a text such as "length=0.3..0.7"; see `configure`.
         eval_contexts: The contexts of evaluations, in the same form; they then run every 10 iterations unless
             `evaluate_every` is given.
-        curriculum: How to choose `contexts`: "plr" (prioritized level replay), "learning-progress", or None, in turn.
+        curriculum: How to choose `contexts`: "plr" (prioritized level replay), "learning-progress"; None: in turn.
         trials: The trials; empty for those that `set`, `samples` and `seed` make.
 
     Raises:
@@ -245,7 +245,7 @@ class Settings(EnvOptions):
         return " or ".join(text.format(stop) for text, stop in stops.items() if stop is not None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the settings as plain values that YAML can hold, RLlib's beside envoi's, and the trials."""
+        """Returns envoi's settings, RLlib's settings and the trials, as plain values for YAML."""
         values = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("set", "trials")}
         values |= {"track": list(self.track), **self.set, "trials": [asdict(trial) for trial in self.trials]}
         return deepcopy(values)  # so that YAML needs no references between equal lists
@@ -263,8 +263,8 @@ class Settings(EnvOptions):
         """Returns the settings that a resumed job runs with.
 
         Args:
-            changes: Settings by name. Only when to stop, where and how to sample, what to report, the checks of specs
-                and what follows errors of the env can change; a stop that is given replaces all earlier stops.
+            changes: Settings by name. Only settings for stopping, sampling, reporting, spec checks and env errors can
+                change; a new stop replaces all earlier stops.
 
         Raises:
             envoi.EnvoiError: Another setting would change.

@@ -91,7 +91,7 @@ class Job:
 
         Raises:
             envoi.EnvoiError: The folder holds no run, a setting cannot change, nothing is left to do, a file that the
-                job cannot continue without is damaged, or the algorithm no longer fits the env.
+                job needs is damaged, or the algorithm no longer fits the env.
         """
         folder = RunFolder(out)
         asked = folder.read_settings()
@@ -117,14 +117,14 @@ class Job:
         return cls(folder, settings, states, tuple(notes), grouping)
 
     def run(self, *, observe: Observer | None = None, quiet: bool = False) -> Outcome:
-        """Trains until a goal is reached or Ctrl-C is pressed; then it finishes the iteration and saves.
+        """Trains until a goal is reached or Ctrl-C is pressed, then finishes the iteration and saves.
 
-        A Ray that this process has started already is used and left running; otherwise one is started on this machine
-        (or the one at `settings.address` is joined) and shut down at the end.
+        Uses a Ray that this process has already started, and leaves it running. Otherwise it starts Ray on this machine
+        (or joins the cluster at `settings.address`), and shuts it down at the end.
 
         Args:
             observe: Called after each iteration of each trial.
-            quiet: Write stdout and stderr of this process to `train.log` meanwhile.
+            quiet: Write stdout and stderr of this process to `train.log` during training.
 
         Raises:
             envoi.EnvoiError: The env failed while training, or all trials did; the last checkpoint stays.

@@ -56,10 +56,10 @@ def use_runner(config: Any, runner: Runner = "auto") -> None:
 
 
 def why_not(config: Any) -> str | None:
-    """Returns the reason why a config's env runners fall back to RLlib's; None if the config shows none.
+    """Returns why a config's env runners fall back to RLlib's, or None if the config shows no reason.
 
-    Some reasons show only in an env runner, such as connectors: `config.env_runner_cls(config=config).reason`, or
-    `algorithm.env_runner.reason`, for one agent and for several. An env runner logs its reason too, once in a process.
+    Some reasons, such as connectors, show only in an env runner: read `config.env_runner_cls(config=config).reason` or
+    `algorithm.env_runner.reason`. An env runner also logs its reason, once per process.
     """
     obstacle_in = getattr(config.env_runner_cls, "obstacle_in", None)  # of envoi's runners, for one agent or several
     if obstacle_in is not None:

@@ -111,7 +111,7 @@ class BatchedSampling(EnvRunner):
 
     @classmethod
     def obstacle_in(cls, config: Any) -> str | None:
-        """Returns why a runner of a config would work as RLlib's; None if nothing in the config shows a reason."""
+        """Returns why a config's env runner would fall back to RLlib's, or None if the config shows no reason."""
         if config.is_multi_agent != issubclass(cls, MultiAgentEnvRunner):
             return f"the config has {'several agents' if config.is_multi_agent else 'one agent'}"
         is_heard = not config.is_multi_agent and _STEP in callbacks_heard(config)
@@ -228,11 +228,11 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
 
     With `batch_mode="complete_episodes"`, a `sample` without arguments does not reset all lanes: episodes that have not
     ended continue in the next one. So no step is wasted, and long episodes are as frequent as they should be. Earlier
-    weights chose the first actions of such an episode; its `weights_seq_no` has their number for each step, and its
-    `action_logp` is theirs, which PPO's ratio and V-trace correct for.
+    weights chose the first actions of such an episode: `weights_seq_no` and `action_logp` record them for each step,
+    and PPO's ratio and V-trace correct for them.
 
     Attributes:
-        sampling_state: The attributes, beside those of RLlib's runner, that an exact checkpoint holds.
+        sampling_state: The attributes that an exact checkpoint saves besides those of RLlib's runner.
     """
 
     sampling_state = ("_rollout", "_ended", "_last_manner", "_sum_of_lengths")

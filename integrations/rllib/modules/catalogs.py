@@ -105,7 +105,7 @@ Filter = list[int | list[int]]
 def conv_filters(height: int, width: int) -> list[Filter]:
     """Returns convolutions that halve an image until both sides of the map are at most `MAX_MAP`.
 
-    A side that is short enough keeps its length, so any proportions will do. With RLlib's padding "same", a stride s
+    A side that is short enough keeps its length, so any aspect ratio works. With RLlib's padding "same", a stride s
     leaves ⌈n / s⌉ of n pixels. The last layer has a stride of 1, and a small image has two such layers.
     """
     layers: list[Filter] = []
@@ -236,7 +236,7 @@ class StructuredCatalog(Catalog):
     """A catalog whose encoders take any observation of fixed size: images, nested ones, and action masks.
 
     It honours all settings of RLlib's `DefaultModelConfig`; without `conv_filters` it computes them, see
-    `conv_filters`. Observations of one flat array have the encoder of RLlib.
+    `conv_filters`. Flat observations use RLlib's own encoder.
     """
 
     @classmethod
@@ -287,20 +287,20 @@ def _vector_space(size: int) -> spaces.Box:
 
 
 class StructuredPPOCatalog(StructuredCatalog, PPOCatalog):
-    """The catalog of PPO, APPO, IMPALA and MARWIL."""
+    """Catalog for PPO, APPO, IMPALA and MARWIL."""
 
 
 class StructuredDQNCatalog(StructuredCatalog, DQNCatalog):
-    """The catalog of DQN."""
+    """Catalog for DQN."""
 
 
 class StructuredBCCatalog(StructuredCatalog, BCCatalog):
-    """The catalog of BC."""
+    """Catalog for BC."""
 
 
 class StructuredSACCatalog(StructuredCatalog, SACCatalog):
-    """The catalog of SAC and CQL."""
+    """Catalog for SAC and CQL."""
 
 
 class StructuredTQCCatalog(StructuredCatalog, TQCCatalog):
-    """The catalog of TQC."""
+    """Catalog for TQC."""

@@ -61,14 +61,14 @@ _NETWORKS: Mapping[Any, Networks] = {
 
 
 def networks_of(config: Any) -> Networks | None:
-    """Returns envoi's networks for a config's algorithm; None if there are none, as for DreamerV3."""
+    """Returns envoi's networks for a config's algorithm, or None if there are none, as for DreamerV3."""
     default = config.get_default_rl_module_spec()
     kinds = getattr(default.module_class, "__mro__", ()) if isinstance(default, RLModuleSpec) else ()
     return next((_NETWORKS[kind] for kind in kinds if kind in _NETWORKS), None)
 
 
 def module_spec(config: Any, observation_space: Any, action_space: Any) -> RLModuleSpec | None:
-    """Returns the spec of the module for an algorithm and spaces; None if RLlib's default module fits them."""
+    """Returns the module spec for an algorithm and spaces, or None if RLlib's default module fits them."""
     if is_flat(observation_space):
         return None
     networks = networks_of(config)
@@ -116,7 +116,7 @@ def has_own_module(config: Any) -> bool:
 
 
 def set_modules(config: Any, spaces_of_policies: Iterable[tuple[Any, Any]]) -> None:
-    """Sets the modules on a config that its spaces need; a module that the user has set stays.
+    """Sets the modules that a config's spaces need, unless the user has set one.
 
     The user's `model_config` stays as it is.
     """

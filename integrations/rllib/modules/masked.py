@@ -52,7 +52,7 @@ def _mask(batch: dict[str, Any]) -> torch.Tensor | None:
 
 
 class MaskedPPOModule(DefaultPPOTorchRLModule):
-    """The module of PPO, IMPALA and MARWIL with action masks."""
+    """Module for PPO, IMPALA and MARWIL with action masks."""
 
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         return _masked(super()._forward(batch, **kwargs), Columns.ACTION_DIST_INPUTS, batch)
@@ -62,7 +62,7 @@ class MaskedPPOModule(DefaultPPOTorchRLModule):
 
 
 class MaskedAPPOModule(MaskedPPOModule, DefaultAPPOTorchRLModule):
-    """The module of APPO with action masks."""
+    """Module for APPO with action masks."""
 
     def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Returns the logits of the target network, masked."""
@@ -70,14 +70,14 @@ class MaskedAPPOModule(MaskedPPOModule, DefaultAPPOTorchRLModule):
 
 
 class MaskedBCModule(DefaultBCTorchRLModule):
-    """The module of BC with action masks."""
+    """Module for BC with action masks."""
 
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         return _masked(super()._forward(batch, **kwargs), Columns.ACTION_DIST_INPUTS, batch)
 
 
 class MaskedDQNModule(DefaultDQNTorchRLModule):
-    """The module of DQN with action masks, which also apply to random actions and both networks' targets."""
+    """Module for DQN with action masks, which also apply to random actions and to both networks' targets."""
 
     def _qf_forward_helper(self, batch: dict[str, Any], encoder: Any, head: Any) -> dict[str, Any]:
         outputs: dict[str, Any] = super()._qf_forward_helper(batch, encoder, head)
@@ -107,7 +107,7 @@ def _legal(batch: dict[str, Any]) -> torch.Tensor | None:
 
 
 class MaskedSACModule(DefaultSACTorchRLModule):
-    """The module of SAC with action masks, for `Discrete` actions."""
+    """Module for SAC with action masks, for `Discrete` actions."""
 
     def _forward_inference(self, batch: dict[str, Any]) -> dict[str, Any]:
         return _masked(super()._forward_inference(batch), Columns.ACTION_DIST_INPUTS, batch)
