@@ -90,7 +90,7 @@ class FromDmEnv(SeedsSource, TakesContext):
         return self._written_step(self, action)
 
     def step_program(self) -> Program:
-        """Returns a program that steps the source."""
+        """Returns the program that steps the source, for the engine to run."""
         values, names = ", ".join(VALUES), dict[str, Any]()
         if self._form is not None:
             title, lines = (

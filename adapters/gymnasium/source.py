@@ -78,7 +78,7 @@ class FromGymnasium(TakesContext):
         return self._written_step(self, action)
 
     def step_program(self) -> Program:
-        """Returns a program that steps the source."""
+        """Returns the program that steps the source, for the engine to run."""
         take, names = arrival(self.observation_spec, self._copy, self._incoming)
         sent = "action" if self._encode is None else "encode_action(action)"
         lines = f"""\

@@ -248,7 +248,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         VectorEnv.close(self, **kwargs)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Releases the resources of the environment; `close` calls it once."""
+        """Releases the environment's resources; called once, by `close`."""
         self.core.close()
 
     def __del__(self) -> None:

@@ -96,14 +96,14 @@ class FromZoo(SpacesByAgent):
         return full_multi_step(self.source_step(actions))
 
     def step_program(self) -> Program:
-        """Returns a program that steps the source."""
+        """Returns the program that steps the source, for the engine to run."""
         title = f"{library_name(type(self), 'an importer')}: a step of the source"
         call = f"{', '.join(VALUES)} = env.source_step(action)"
         return Program((Stage(title, call, VALUES, {"env": self}, guarded=True),), self.step_record)
 
     @abstractmethod
     def source_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
-        """Acts once; both flags and the discounts are None if no agent ends or joins."""
+        """Acts once. Returns None for the flags and the discounts if no agent ends or joins."""
 
     @property
     def _seen(self) -> dict[Any, Any]:

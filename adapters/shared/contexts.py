@@ -110,7 +110,7 @@ class TakesContext(ImportedEnv):
 
     @property
     def given_context(self) -> Mapping[str, Any]:
-        """The full context that was set; empty if there was none."""
+        """The full context that was set, or an empty one if none was set."""
         return self._context or {}
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:

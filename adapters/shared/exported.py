@@ -157,7 +157,7 @@ class AnyForm(Planned, CoreHolder):
         return self._find_holder(name) is not None
 
     def get_wrapper_attr(self, name: str) -> Any:
-        """Returns an attribute from the outermost of this form, its core's wrappers, its model and its source."""
+        """Looks up an attribute in this form, then in its core's wrappers, its model and its source."""
         holder = self._find_holder(name)
         if holder is None:
             raise AttributeError(f"{self!r} has no attribute {name!r}, nor has anything inside of it")

@@ -523,7 +523,7 @@ class SeedsSource(Imported):
 
     @property
     def arrival_losses(self) -> list[Loss]:
-        """The loss of seeds, if the source cannot be seeded; else empty."""
+        """A list with the loss of seeds if the source cannot be seeded, else an empty list."""
         if not self.unseeded:
             return []
         hint = f"pass from_{self._framework}(env, seed=function of an integer), which seeds it"

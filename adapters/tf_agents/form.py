@@ -138,7 +138,7 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
         return self._reward_spec
 
     def time_step_spec(self) -> TimeStep:
-        """Returns a `TimeStep` of the specs of its four fields."""
+        """Returns the specs of all four fields as a `TimeStep`."""
         step_type = ArraySpec((), np.int32, "step_type")
         return TimeStep(step_type, self.reward_spec(), self._discount_spec, self._observation_spec)
 
@@ -155,7 +155,7 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
         self.put_back(state)
 
     def has_returned(self, time_step: Any) -> bool:
-        """Returns True if `time_step` is the object that this form returned last, not one that a wrapper made."""
+        """Returns True if this form returned `time_step` last; False if a wrapper made it."""
         return self._current_time_step is time_step
 
     def render(self, mode: str = "rgb_array") -> Any:

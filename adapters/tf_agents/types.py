@@ -150,15 +150,15 @@ class TimeStep(NamedTuple):
     observation: Any
 
     def is_first(self) -> Any:
-        """Returns True if the time step is the first of its episode; of shape (n,) for a batch."""
+        """Returns True for the first time step of an episode; for a batch, an array of shape (n,)."""
         return np.equal(self.step_type, StepType.FIRST)
 
     def is_mid(self) -> Any:
-        """Returns True if the time step is neither the first nor the last one; of shape (n,) for a batch."""
+        """Returns True for a time step between first and last; for a batch, an array of shape (n,)."""
         return np.equal(self.step_type, StepType.MID)
 
     def is_last(self) -> Any:
-        """Returns True if the time step is the last of its episode; of shape (n,) for a batch."""
+        """Returns True for the last time step of an episode; for a batch, an array of shape (n,)."""
         return np.equal(self.step_type, StepType.LAST)
 
 
@@ -177,7 +177,7 @@ class PyEnvironment(ABC):
 
     @property
     def batch_size(self) -> int | None:
-        """The number of lanes; None if the environment is not batched."""
+        """The number of lanes, or None if the environment is not batched."""
         return None
 
     @abstractmethod
@@ -197,7 +197,7 @@ class PyEnvironment(ABC):
         return BoundedArraySpec((), np.float32, 0.0, 1.0, "discount")
 
     def time_step_spec(self) -> TimeStep:
-        """Returns a `TimeStep` of specs, whose discount is the default one unless a subclass overrides this method."""
+        """Returns the specs as a `TimeStep`, with the default discount spec unless a subclass overrides this method."""
         step_type, discount = ArraySpec((), np.int32, "step_type"), PyEnvironment.discount_spec(self)
         return TimeStep(step_type, self.reward_spec(), discount, self.observation_spec())
 

@@ -85,7 +85,7 @@ class Report:
         return tuple(result for result in self.results if result.status == status)
 
     def result(self, key: str, subject: str = ENV) -> Result | None:
-        """Returns the result of a requirement; None if it was not checked.
+        """Returns the result of a requirement, or None if it was not checked.
 
         Args:
             key: Key of the requirement.

@@ -215,7 +215,7 @@ class RunFolder:
 
     @property
     def is_claimed(self) -> bool:
-        """True if a process, this one or another, holds the lock, and so is training."""
+        """True if this or another process holds the lock, which means that it is training."""
         from filelock import FileLock, Timeout
 
         lock = self.path / ".lock"
@@ -306,9 +306,9 @@ class RunFolder:
         return None if state.checkpoint is None else damaged(self.path / state.checkpoint)
 
     def append_progress(self, row: Mapping[str, Any]) -> None:
-        """Appends a row to `progress.csv`, in one write, so that a kill leaves whole lines.
+        """Appends a row to `progress.csv` in one write, so that a killed process leaves no partial line.
 
-        A column that the file lacks is added to it, empty in the rows above.
+        Adds columns that the file lacks; they are empty in earlier rows.
         """
         columns = self._columns()
         missing = [name for name in (*COLUMNS, *row) if name not in columns]
@@ -320,7 +320,7 @@ class RunFolder:
             file.write(_csv(columns, [row]).encode())
 
     def rewind_progress(self, states: Mapping[int, TrialState]) -> None:
-        """Removes the rows after each trial's checkpoint, where a resumed job continues."""
+        """Removes the rows after each trial's checkpoint, from which a resumed job continues."""
         kept: list[Mapping[str, str]] = []
         count = Counter[int]()
         rows = self.read_progress()
