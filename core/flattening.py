@@ -148,9 +148,9 @@ Write: TypeAlias = Callable[[Any], Any]
 class Flattening:
     """Converts values of a nested spec to one flat array and back.
 
-    A scalar takes one number, an array its elements in C order, an array of size 0 nothing. With `discrete="one_hot"`,
-    a `Discrete` takes n numbers, of which one is 1, and so does each element of a `MultiDiscrete`. One-hot numbers fit
-    every dtype, so the other leaves alone determine the dtype, if there are any.
+    A scalar takes one number, an array takes its elements in C order, and an array of size 0 takes none. With
+    `discrete="one_hot"`, a `Discrete` takes n numbers, of which one is 1, and so does each element of a
+    `MultiDiscrete`. One-hot numbers fit every dtype, so other leaves determine the dtype if there are any.
 
     The choices of `dtype`:
 
@@ -160,21 +160,21 @@ class Flattening:
     | `"promote"` | the one that numpy promotes the leaves to; an error if it does not hold every value exactly |
     | a dtype | that one; it may round (integers to floats, floats to narrower ones), but not wrap or truncate |
 
-    The inverse is exact wherever the dtype holds the values exactly. It is defined for every array in the flat spec,
-    and returns a value in the nested one: a float becomes the nearest integer for an integer leaf, a one-hot encoding
-    becomes the index of its largest number, and a number that rounding moved beyond its bound becomes the bound.
+    The inverse is exact wherever the dtype holds the values exactly. It accepts every array in the flat spec and
+    returns a value in the nested spec: floats are rounded to the nearest integer for integer leaves, a one-hot encoding
+    becomes the index of its largest number, and numbers that rounding moved beyond a bound are clipped.
 
     Args:
         spec: The nested spec.
-        order: The order of dict keys: as they are (`"insertion"`), or sorted at every level (`"sorted"`).
+        order: The order of dict keys: unchanged (`"insertion"`), or sorted at every level (`"sorted"`).
         dtype: `"strict"`, `"promote"`, or the dtype of the flat array.
         discrete: The encoding of `Discrete` and `MultiDiscrete` leaves, `"integer"` or `"one_hot"`.
-        what: The name of the value in messages.
+        what: The name of the value in error messages.
 
     Attributes:
-        spec: The spec of the flat array, of shape (k,); bounds are None on a side where no leaf has any.
+        spec: The spec of the flat array, of shape (k,). `low` or `high` is None if no leaf has such a bound.
         order: The order of the keys.
-        slices: The slice of each leaf in the flat array, by the leaf's path, in order.
+        slices: Maps the path of each leaf to its slice of the flat array, in order.
 
     Raises:
         SpecError: A leaf is not an array of numbers, the dtypes cannot be combined (the message names the leaves), or
@@ -207,7 +207,7 @@ class Flattening:
         self.one, self.many = _writers(leaves, kind)
 
     def flatten(self, value: Any) -> NDArray[Any]:
-        """Returns a nested value as a flat array.
+        """Flattens a nested value into an array.
 
         Args:
             value: A value of the nested spec; its leaves may have additional leading axes (…).
@@ -223,7 +223,7 @@ class Flattening:
         return self.many(value, lead) if lead else self.one(value)
 
     def unflatten(self, array: Any) -> Any:
-        """Returns a flat array as a nested value, which shares no memory with it.
+        """Converts a flat array to a nested value, which shares no memory with it.
 
         Args:
             array: An array of shape (…, k).

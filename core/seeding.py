@@ -64,7 +64,7 @@ class Streams:
     """The five random generators of an environment, each created on first access.
 
     Args:
-        seed: An integer of at least 0; None takes entropy from the operating system.
+        seed: An integer of at least 0, or None for a random seed.
     """
 
     _entropy: int | list[int]  # a seed, or the seeds of lanes that share the streams; in place of a root
@@ -86,9 +86,9 @@ class Streams:
 
     @classmethod
     def from_generator(cls, generator: np.random.Generator) -> Streams:
-        """Returns streams whose `dynamics` is the given generator itself; the others are seeded from a copy of it.
+        """Makes streams that use the given generator for `dynamics`, and seed the others from a copy of it.
 
-        The generator does not advance, so its next numbers are the same as without this call.
+        This call does not advance the generator.
 
         Args:
             generator: The generator for the dynamics.
@@ -133,7 +133,7 @@ class Streams:
         return self._child(4)
 
     def copy(self) -> Streams:
-        """Returns independent streams in the same state, which generate the same numbers from here on."""
+        """Returns independent copies of the streams, which generate the same numbers from here on."""
         return copy.deepcopy(self)
 
 

@@ -9,7 +9,7 @@ from .tree import AnyArray, AnyDict, AnyList, AnyTuple
 
 
 class Structured:
-    """Base class of objects that are equal if they have the same class and equal attributes, in slots or a dict."""
+    """Base class of objects that are equal if their class and all attributes are equal."""
 
     def parts(self) -> list[tuple[str, Any]]:
         """Returns the `(name, value)` of each attribute that counts for equality."""

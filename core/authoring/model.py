@@ -37,7 +37,7 @@ _functions = attrgetter(*(f"{name}.__func__" for name in _OPTIONAL))
 
 
 class AnyModel(Process):
-    """Base of models of one agent and of several: their contexts, pictures, and own rewards."""
+    """Base class of `Model` and `MultiModel`: contexts, rendering, and the model's own rewards."""
 
     context_space: ContextSpace | None = None
 
@@ -45,7 +45,7 @@ class AnyModel(Process):
     _written_step: Any = None  # the step by the program of its stages; None before the first one
 
     def draw(self, state: Any) -> Any:
-        """Returns a picture of `state`: uint8 of shape (height, width, 3). A model that defines it can be rendered."""
+        """Returns an image of `state`: uint8 of shape (height, width, 3). Define it to make the model renderable."""
         raise NotImplementedError
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -62,7 +62,7 @@ class AnyModel(Process):
 
     @property
     def context(self) -> dict[str, Any]:
-        """The context of the coming episodes, with defaults filled in. Setting it checks it by `context_space`.
+        """The context of coming episodes, with defaults filled in. Setting it validates it with `context_space`.
 
         Raises:
             ContextError: The new context has an unknown feature, or a value that its feature does not allow.
@@ -77,7 +77,7 @@ class AnyModel(Process):
 
     @property
     def given_context(self) -> Mapping[str, Any]:
-        """The features that were set, without defaults; empty if none were."""
+        """The features that were set explicitly, without defaults."""
         return self._context
 
     def __getstate__(self) -> Any:
@@ -95,14 +95,14 @@ class Model(AnyModel, Env):
             observation_spec = envoi.Array((1,), "float32", 0, 10)
             action_spec = envoi.Discrete(2)
 
-    Required are `initial`, `transition`, `observe`, `reward` and `terminal`; `truncated`, `discount`, `info`, `draw`
-    and `context_space` have defaults.
+    Define `initial`, `transition`, `observe`, `reward` and `terminal`. `truncated`, `discount`, `info`, `draw` and
+    `context_space` are optional.
 
     A state is any value, and is never modified: `transition` returns a new one. All randomness comes from the `rng`
     that a function receives.
 
     Attributes:
-        context_space: The features of this model's contexts, with defaults and bounds; None if it has none.
+        context_space: The features of this model's contexts, with defaults and bounds, or None without contexts.
     """
 
     _state: Any = UNSET
@@ -111,12 +111,12 @@ class Model(AnyModel, Env):
 
     @abstractmethod
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> Any:
-        """Returns the state in which an episode begins.
+        """Returns the initial state of an episode.
 
         Args:
             rng: The dynamics stream.
             context: The values of this episode: the defaults of `context_space`, overridden by `env.context`,
-                overridden by the `options` of `reset`. Values that the dynamics need belong in the state. If the model
+                overridden by the `options` of `reset`. Store values that the dynamics need in the state. If the model
                 has a `context_space`, `options={"context": {…}}` replaces `env.context`, and an option whose name is a
                 likely misspelling of a feature raises a `ContextError`.
         """
@@ -145,7 +145,7 @@ class Model(AnyModel, Env):
 
     @abstractmethod
     def reward(self, state: Any, action: Any, next_state: Any) -> Any:
-        """Returns the reward of a transition; not used while another rewarder is set.
+        """Returns the reward of a transition. It is not called while another rewarder is set.
 
         Args:
             state: The state before the action.
@@ -156,19 +156,19 @@ class Model(AnyModel, Env):
 
     @abstractmethod
     def terminal(self, state: Any) -> Any:
-        """Returns True if `state` is an end state."""
+        """Returns True if `state` is terminal."""
         raise NotImplementedError
 
     def truncated(self, state: Any) -> Any:
-        """Returns True if the episode is cut off at `state`."""
+        """Returns True if the episode is truncated at `state`."""
         return False
 
     def discount(self, state: Any) -> Any:
-        """Returns the discount of rewards after `state`; None for the default (0 after a termination, otherwise 1)."""
+        """Returns the discount of rewards after `state`, or None for the default (0 after termination, otherwise 1)."""
         return None
 
     def info(self, state: Any) -> Info:
-        """Returns the info of `state`, a new dict."""
+        """Returns the info dict of `state`. Make a new dict each time."""
         return {}
 
     # The rest runs the episode; authors do not override it.
@@ -194,7 +194,7 @@ class Model(AnyModel, Env):
         return self._written_step(self, action)
 
     def step_program(self) -> Program:
-        """Returns the stages of a step: calls of the functions that the author wrote."""
+        """Returns the stages of a step: calls to the functions that the author wrote."""
         self._written_without = functions = _optional_functions(self)
         written = [n for n, function in zip(_OPTIONAL, functions, strict=True) if function is not getattr(Model, n)]
         names: dict[str, Any] = {"model": self}
@@ -228,12 +228,12 @@ class Model(AnyModel, Env):
         return self._step_record
 
     def use_streams(self, streams: Streams) -> None:
-        """Replaces the random streams; environments may share them."""
+        """Replaces the random streams. Several environments may share the same streams."""
         self._streams = streams
 
     @property
     def state(self) -> Any:
-        """The state. Setting it continues the episode from there, or ends it if that is an end state.
+        """The state. Setting it continues the episode from that state, or ends the episode if the state is terminal.
 
         Raises:
             EpisodeError: The state is read before the first reset.

@@ -49,12 +49,12 @@ class MultiModel(HasRoster, AnyModel, MultiEnv):
             observation_spec = dict.fromkeys(possible_agents, envoi.Discrete(2))
             action_spec = dict.fromkeys(possible_agents, envoi.Discrete(2))
 
-    Required are `initial`, `transition`, `observe`, `reward` and `terminal`; `truncated`, `turn`, `live`, `mask`,
-    `discount`, `info`, `draw` and `context_space` have defaults.
+    Define `initial`, `transition`, `observe`, `reward` and `terminal`. `truncated`, `turn`, `live`, `mask`, `discount`,
+    `info`, `draw` and `context_space` are optional.
 
-    As in a `Model`, a state is never modified, and all randomness comes from the given `rng`. A subclass whose agents
-    take turns defines a method `turn(self, state)`, which returns the agents that act in `state`. On an instance,
-    `turn` is a property, as in every `MultiEnv`: the agents that act next.
+    As in a `Model`, a state is never modified, and all randomness comes from the given `rng`. A turn-based game defines
+    a method `turn(self, state)`, which returns the agents that act in `state`. On an instance, `turn` is a property, as
+    in every `MultiEnv`: the agents that act next.
     """
 
     _state: Any = None
@@ -63,7 +63,7 @@ class MultiModel(HasRoster, AnyModel, MultiEnv):
 
     @abstractmethod
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> Any:
-        """Returns the state in which an episode begins.
+        """Returns the initial state of an episode.
 
         Args:
             rng: The dynamics stream.
@@ -92,14 +92,14 @@ class MultiModel(HasRoster, AnyModel, MultiEnv):
             rng: The observation stream, which is separate from the dynamics stream.
 
         Returns:
-            A value of `observation_spec[agent]`. None if an agent that has just ended has no final observation: its
-            previous one is then repeated, and marked in its info.
+            A value of `observation_spec[agent]`, or None if an agent that has just ended has no final observation. Its
+            previous observation is then repeated, and its info marks this.
         """
         raise NotImplementedError
 
     @abstractmethod
     def reward(self, state: Any, actions: Mapping[Any, Any], next_state: Any) -> Mapping[Any, Any]:
-        """Returns the rewards of a transition by agent; an agent that is left out gets 0.
+        """Returns the rewards of a transition as a dict by agent. Agents without an entry get 0.
 
         Args:
             state: The state before the actions.
@@ -110,17 +110,17 @@ class MultiModel(HasRoster, AnyModel, MultiEnv):
 
     @abstractmethod
     def terminal(self, state: Any) -> Collection[Any] | Mapping[Any, bool] | bool:
-        """Returns the agents for which `state` is an end state, or a flag for each agent, or True for all."""
+        """Returns the agents for which `state` is terminal, a dict of flags by agent, or True for all agents."""
         raise NotImplementedError
 
     def truncated(self, state: Any) -> Collection[Any] | Mapping[Any, bool] | bool:
-        """Returns the agents that are cut off at `state`, or a flag for each agent, or True for all."""
+        """Returns the agents that are truncated at `state`, a dict of flags by agent, or True for all agents."""
         return False
 
     def live(self, state: Any) -> Collection[Any] | None:
-        """Returns the agents in play at `state`; None for all that have not ended.
+        """Returns the agents in play at `state`, or None for all agents that have not ended.
 
-        An agent that joins late is left out until it joins.
+        Leave out agents that have not joined yet.
         """
         return None
 
@@ -132,21 +132,21 @@ class MultiModel(HasRoster, AnyModel, MultiEnv):
             agent: The agent.
 
         Returns:
-            For `Discrete`, int8 of shape (n,), 1 where an action is legal; None if all actions are legal.
+            For `Discrete`, an int8 array of shape (n,) with 1 for legal actions. None if all actions are legal.
         """
         return None
 
     def discount(self, state: Any) -> Mapping[Any, Any] | None:
-        """Returns the agents' discounts that differ from the default (0 after a termination, otherwise 1)."""
+        """Returns discounts by agent, for agents that do not use the default (0 after termination, otherwise 1)."""
         return None
 
     def info(self, state: Any) -> Mapping[Any, Info]:
-        """Returns new info dicts by agent; entries that belong to no agent are under `"__common__"`."""
+        """Returns new info dicts by agent. Put entries that belong to no agent under `"__common__"`."""
         return {}
 
     @property
     def at_once(self) -> bool:
-        """True if all agents in play act in every step, because `turn` is not overridden."""
+        """True if agents act simultaneously, because the class does not define `turn`."""
         return type(self)._turn_in is MultiModel._turn_in
 
     def _turn_in(self, state: Any) -> Collection[Any] | None:
@@ -182,7 +182,7 @@ class MultiModel(HasRoster, AnyModel, MultiEnv):
         return self._written_step(self, actions)
 
     def step_program(self) -> Program:
-        """Returns the stages of a step: calls of the functions that the author wrote."""
+        """Returns the stages of a step: calls to the functions that the author wrote."""
         lines = """\
 earlier.check_actions(action)
 streams = model._streams or model.streams
@@ -218,7 +218,7 @@ model._state, model._roster, model._seen = state, roster, {**_last, **observatio
         """The state of the model.
 
         Raises:
-            EpisodeError: There was no reset yet.
+            EpisodeError: The environment has not been reset yet.
         """
         if self._roster.phase is NOT_BEGUN:
             raise EpisodeError(f"state: {NOT_BEGUN}")

@@ -35,15 +35,15 @@ WAITING = "waiting"
 
 
 class AgentLanes(Around[MultiEnv], BatchEnv):
-    """The agents of a `MultiEnv` as lanes, in the order of `possible_agents`, so that one policy plays all of them.
+    """Makes a batch from the agents of a `MultiEnv`, one per lane, so that a single policy plays all of them.
 
-    The lanes share one episode. A lane waits while its agent has ended before the others, or has not joined yet: after
-    a restart it repeats its last observation with reward 0 and `info["waiting"]`, and it is truncated in the step in
-    which the last agent ends. All lanes begin the next episode together. Resetting a lane whose agent is in play,
-    without the others, raises an `EpisodeError`; apply a time limit to the `MultiEnv` instead.
+    The lanes share one episode. A lane waits if its agent has not joined yet, or has ended before the others: after a
+    restart it repeats its last observation with reward 0 and `info["waiting"]`, and it is truncated in the step in
+    which the last agent ends. All lanes begin the next episode together. Resetting only some lanes raises an
+    `EpisodeError` if one of their agents is in play; apply a time limit to the `MultiEnv` instead.
 
     Args:
-        env: The environment; all its agents act simultaneously and have equal specs.
+        env: The environment. All its agents must act simultaneously and have equal specs.
 
     Raises:
         SpecError: The specs of the agents differ.
@@ -105,20 +105,20 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
         options: Mapping[str, Any] | None = None,
         mask: Mask | None = None,
     ) -> Reset:
-        """Begins an episode in all lanes, or makes lanes that have ended wait for the others.
+        """Begins an episode in all lanes, or makes selected lanes that have ended wait for the others.
 
         Args:
-            seed: One seed, because the lanes share their episode; a sequence of equal seeds counts as one.
+            seed: One seed, because the lanes share their episode. A sequence of equal seeds counts as one.
             options: As for a single environment.
-            mask: The lanes to reset, bool of shape (n,); None for all. Some of the lanes can only be reset after they
-                have ended: they wait.
+            mask: The lanes to reset, bool of shape (n,), or None for all. If only some lanes are selected, they must
+                have ended.
 
         Returns:
             The current observations of all n lanes, and infos.
 
         Raises:
             EpisodeError: `mask` selects only some of the lanes, and the agent of one of them is in play.
-            SpecError: Seeds differ; seed or options are given for some of the lanes; or the agents act in turns.
+            SpecError: The seeds differ; only some lanes get a seed or options; or the environment is turn-based.
         """
         mask = as_mask(mask, self.batch_size, "mask")
         some = None if mask is None or mask.all() else mask
@@ -151,12 +151,12 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
     def step_values(
         self, action: Any, restart: Mask | None = None, hold: Mask | None = None
     ) -> tuple[Any, Any, Any, Any, Any, Any]:
-        """Runs `step`; returns its six values as a tuple, with None for flags that are all False and default discounts.
+        """Runs `step` and returns its six values as a tuple. All-False flags and default discounts are None.
 
         Args:
             action: The actions of all lanes, with leaves of shape (n, …).
-            restart: The lanes to reset instead, shape (n,), bool; None for none.
-            hold: None; the agents act at once.
+            restart: The lanes to reset instead of stepping, bool of shape (n,), or None.
+            hold: Must be None, because the agents act simultaneously.
         """
         if restart is not None or hold is not None:
             restart, _ = step_masks(self, restart, hold)

@@ -33,7 +33,7 @@ class BatchModel(Model):
     """A model whose functions take a leading lane axis, so that one numpy call steps all lanes.
 
     States are arrays, or dicts, lists, tuples or named tuples of arrays, all of shape (n, …). The model itself is an
-    `Env` of a single lane, whose values do not have the axis; `envoi.batch(model, n)` makes a batch of n lanes.
+    `Env` with a single lane, whose values do not have the lane axis. `envoi.batch(model, n)` makes a batch of n lanes.
     Functions that index from the end (`state[..., 0]`) also accept a single state without the axis, such as
     `env.state`, from a planner or a rewarder.
     """
@@ -41,12 +41,12 @@ class BatchModel(Model):
     _one: ModelBatch | None = None
 
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Returns the states in which `size` episodes begin.
+        """Returns the initial states of `size` episodes.
 
         Args:
             rng: The dynamics stream.
-            context: As for `Model.initial`, with an array of shape (size,) for each feature: contexts may differ
-                between lanes. What follows from them alone is computed once by `envoi.batching.lane_contexts.derived`.
+            context: As for `Model.initial`, with an array of shape (size,) for each feature, which may differ by lane.
+                `envoi.batching.lane_contexts.derived` caches values that depend only on contexts.
             size: The number of lanes.
         """
         raise NotImplementedError
@@ -55,7 +55,7 @@ class BatchModel(Model):
 
     @property
     def lanes(self) -> ModelBatch:
-        """A batch of one lane, which runs the model when it is used as an `Env`."""
+        """The one-lane batch that runs the model when it is used as an `Env`."""
         if self._one is None:
             self._one = ModelBatch(self, 1)
         return self._one
@@ -91,7 +91,7 @@ class BatchModel(Model):
 
     @property
     def context(self) -> dict[str, Any]:
-        """The context of the coming episodes, with defaults filled in; can be set."""
+        """The context of coming episodes, with defaults filled in; settable."""
         return super().context
 
     @context.setter
@@ -107,7 +107,7 @@ class BatchModel(Model):
 
     @property
     def state(self) -> Any:
-        """The state, without the lane axis; can be set, see `Model.state`."""
+        """The state, without the lane axis; settable as in `Model.state`."""
         return take(self.lanes.state, 0)
 
     @state.setter
@@ -127,7 +127,7 @@ class BatchModel(Model):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The generator of the dynamics; can be set."""
+        """The random generator of the dynamics; settable."""
         return self.lanes.rng
 
     @rng.setter
@@ -136,7 +136,7 @@ class BatchModel(Model):
 
     @property
     def rewarder(self) -> Rewarder:
-        """The reward function; can be set."""
+        """The reward function; settable."""
         return super().rewarder
 
     @rewarder.setter
@@ -153,10 +153,10 @@ class BatchModel(Model):
 
 
 class ModelBatch(LaneContexts):
-    """n lanes of a `BatchModel`, stepped by one call of its functions. All lanes share one set of random streams.
+    """A batch of n lanes of a `BatchModel`: one call of its functions steps all lanes, which share random streams.
 
     Args:
-        model: The model; its functions are used, its own episode is not.
+        model: The model. The batch calls its functions and ignores its own episode.
         n: The number of lanes.
     """
 
@@ -211,7 +211,7 @@ class ModelBatch(LaneContexts):
         return full_lanes_step(values[:6], self.discount_spec, self.batch_size)
 
     def step_program(self) -> Program:
-        """Returns the stages of a step: one that calls the author's functions, once for all lanes."""
+        """Returns the program of a step: a single stage that calls the author's functions once for all lanes."""
         stage = Stage(
             "BatchModel: the functions that its author wrote, once for all lanes",
             f"{LANES_VALUES} = batch.advance(action, restart, hold, idle)",
@@ -224,18 +224,18 @@ class ModelBatch(LaneContexts):
     def advance(
         self, action: Any, restart: Mask | None, hold: Mask | None, idle: Mask | None, under: Any = None
     ) -> tuple[Any, ...]:
-        """Computes a step without storing it. `commit` stores it, unless a wrapper has failed meanwhile.
+        """Computes a step without storing it. `commit` stores it, unless a wrapper raises an error first.
 
         Args:
-            action: As for `step`; None for a reset, in which no lane acts.
-            restart: The lanes that begin; None for none. All masks have been checked.
-            hold: The lanes that pause; None for none.
-            idle: The lanes of both, which do not act; None for none.
-            under: The context columns of this beginning alone; None for those of the lanes.
+            action: As for `step`, or None for a reset, in which no lane acts.
+            restart: Mask of the lanes that begin an episode, or None. All masks have been checked.
+            hold: Mask of the lanes that pause, or None.
+            idle: Mask of the lanes that do not act (`restart` or `hold`), or None.
+            under: Context columns for this reset only, or None to use the lanes' own contexts.
 
         Returns:
-            The six values of a step, with None for flags and discounts that are the usual, and the lanes that have
-            ended in it, or None.
+            The six values of a step, with None for all-False flags and default discounts; and a mask of the lanes that
+            ended, or None.
         """
         n, model, streams, before = self.batch_size, self.model, self.streams, self._state
         index, held = (None if mask is None else mask.nonzero()[0] for mask in (restart, hold))
@@ -349,7 +349,7 @@ class ModelBatch(LaneContexts):
 
     @property
     def state(self) -> Any:
-        """The states of all lanes, with leaves of shape (n, …); can be set, see `Model.state`."""
+        """The states of all lanes, with leaves of shape (n, …); settable as in `Model.state`."""
         if not self._begun:
             raise EpisodeError(f"state: {NOT_RESET}")
         return self._state
@@ -387,7 +387,7 @@ class ModelBatch(LaneContexts):
         self._streams = streams.copy()
 
     def render(self) -> Any:
-        """Returns a picture of each lane: uint8 of shape (n, height, width, 3), or None without a render mode."""
+        """Renders each lane: returns uint8 of shape (n, height, width, 3), or None without a render mode."""
         if self.render_mode != "rgb_array":
             return None
         return np.stack([self.model.draw(take(self.state, i)) for i in range(self.batch_size)])

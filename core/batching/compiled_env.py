@@ -16,13 +16,13 @@ from .model_lanes import ModelLanes
 
 
 class CompiledModel(ModelLane):
-    """A compiled model: each step is one call of a kernel, with the same values.
+    """A compiled model: each step is one kernel call and returns the same values as the original.
 
-    It has the model's functions, state, context and rewarder.
+    It exposes the model's functions, state, context and rewarder.
 
     Args:
-        model: The scalar model, which it keeps.
-        compiled: True to compile before the first step; `"auto"` to compile when that is worth its time.
+        model: The scalar model.
+        compiled: True to compile before the first step; `"auto"` to compile once it is worthwhile.
 
     Attributes:
         lanes: A batch of one lane.
@@ -36,11 +36,11 @@ class CompiledModel(ModelLane):
 
 
 def compiled(model: Env, compiled: Compiled = True) -> Env:
-    """Compiles a model: the returned environment runs each step in a kernel, with the same values. See also `batch`.
+    """Compiles a model, so that each step runs in a kernel and returns the same values. See also `batch`.
 
     Args:
-        model: A scalar `Model`, also inside wrappers, which is copied and not changed.
-        compiled: True to compile now; `"auto"` to compile if that is possible, when it is worth the time.
+        model: A scalar `Model`, with or without wrappers. It is copied, not changed.
+        compiled: True to compile now; `"auto"` to compile if possible, once it is worthwhile.
 
     Returns:
         A `CompiledModel`, or the same wrappers around one.

@@ -52,12 +52,12 @@ def derived(function: Callable[[Mapping[str, Any], int], T], context: Mapping[st
 
 
 class LaneContexts(BatchEnv):
-    """The part of a `ModelBatch` that holds the contexts of its lanes.
+    """Holds the contexts of a `ModelBatch`, one per lane.
 
-    A feature that is the same in all lanes is a column that takes the memory of one value.
+    A feature with the same value in all lanes takes the memory of one value.
 
     Attributes:
-        model: The model, whose features these are.
+        model: The model that declares the features.
     """
 
     model: BatchModel
@@ -77,17 +77,17 @@ class LaneContexts(BatchEnv):
 
     @property
     def context_space(self) -> ContextSpace | None:
-        """The features of the model."""
+        """The model's context space."""
         return self.model.context_space
 
     @property
     def context(self) -> Mapping[str, Any]:
-        """The contexts of the coming episodes; can be set.
+        """The contexts of coming episodes; settable.
 
-        Each feature has one value for all lanes, or an array of shape (n,).
+        For each feature, set one value for all lanes or an array of shape (n,).
 
         Raises:
-            ContextError: It is set with an unknown feature, a value out of bounds, or an array of another length.
+            ContextError: The new value has an unknown feature, a value out of bounds, or an array of the wrong length.
         """
         return self._context
 

@@ -38,22 +38,22 @@ if TYPE_CHECKING:
 
 
 class Lanes(BatchEnv):
-    """A batch that loops over n separate environments. Lane i behaves exactly as environment i alone.
+    """A batch that loops over n separate environments. Lane i behaves exactly like environment i on its own.
 
-    Steps of environments cannot be undone: after an error in a lane, the lanes before it have acted. An error in lanes
-    that `envoi.batch` makes of a model changes nothing.
+    Steps of environments cannot be undone: if a lane raises an error, the lanes before it have already acted. For lanes
+    that `envoi.batch` makes from a model, an error changes nothing.
 
     Args:
-        envs: The environments, with equal specs; only the names may differ, and those of the first are used.
-        streams: `"lanes"` for random streams of each lane's own. `"batch"` for one set of streams that all lanes share,
-            as those of a `ModelBatch` do: within a step, lanes take random numbers in their order. The environments
-            must then be models, possibly wrapped.
+        envs: The environments. Their specs must be equal except for names, which are taken from the first.
+        streams: `"lanes"` for separate random streams per lane. `"batch"` for one set of streams that all lanes share,
+            as in a `ModelBatch`: within a step, lanes take random numbers in lane order. The environments must then be
+            models, possibly wrapped.
 
     Attributes:
         shares_streams: True if all lanes share one set of streams.
 
     Raises:
-        SpecError: The specs of a lane differ from those of the first, or lanes other than models should share streams.
+        SpecError: A lane's specs differ from the first lane's, or `streams="batch"` is used without models.
     """
 
     lanes_can_wait = True
@@ -84,14 +84,14 @@ class Lanes(BatchEnv):
 
     @property
     def members(self) -> tuple[Any, ...]:
-        """The environments of the lanes; their models if the batch itself holds the episodes."""
+        """The environment of each lane, or its model if the batch itself keeps the episodes."""
         return self.envs
 
     def _streams_changed(self) -> None:
         """Called when lanes have got other streams."""
 
     def use_states(self) -> None:
-        """Called before code outside of the batch changes its members."""
+        """Prepares the batch for code outside of it that changes its members."""
 
     def reset(
         self,
@@ -140,7 +140,7 @@ class Lanes(BatchEnv):
     def step_values(
         self, action: Any, restart: Mask | None = None, hold: Mask | None = None
     ) -> tuple[Any, Any, Any, Any, Any, Infos]:
-        """Runs `step`; returns its six values as a tuple, with None for flags that are all False and default discounts.
+        """Runs `step` and returns its six values as a tuple. All-False flags and default discounts are None.
 
         Args:
             action: As for `step`.
@@ -241,7 +241,7 @@ class Lanes(BatchEnv):
 
     @property
     def takes_options(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """True if the options of a reset reach the author's code in every lane."""
+        """True if reset options reach the author's code in every lane."""
         return all(env.takes_options for env in self.members)
 
     def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -249,16 +249,15 @@ class Lanes(BatchEnv):
 
     @property
     def context_space(self) -> ContextSpace | None:
-        """The features of the lanes' contexts; None if lanes have no contexts."""
+        """The lanes' context space, or None for lanes without contexts."""
         return getattr(self.members[0], "context_space", None)
 
     @property
     def context(self) -> dict[str, list[Any]]:
-        """The contexts of the coming episodes: n values for each feature. Setting a single value sets it in all lanes.
+        """The contexts of coming episodes: n values per feature. A single value is set in all lanes.
 
         Raises:
-            ContextError: The new contexts have a list of another length, or a value that a lane refuses. No lane
-                changes then.
+            ContextError: A list has the wrong length, or a lane rejects a value. No lane changes then.
         """
         envs: tuple[Any, ...] = self.envs
         lanes = [env.context for env in envs]
@@ -288,14 +287,14 @@ class Lanes(BatchEnv):
                 )
 
     def ask(self, function: Callable[[Any], Any], lanes: Sequence[int]) -> list[Any]:
-        """Calls a function on the environments of some lanes, in the processes that hold them.
+        """Calls a function on the environment of each selected lane, in the process that runs it.
 
         Args:
             function: Takes the environment. For lanes in workers, the function and its result must be picklable.
             lanes: The indices of the lanes.
 
         Returns:
-            One result a lane.
+            One result per lane.
         """
         return [function(self.envs[lane]) for lane in lanes]
 
@@ -322,10 +321,10 @@ class Lanes(BatchEnv):
         return any(getattr(env, "reports_ends", False) for env in self.members)
 
     def ended_outside(self, lanes: Any = None, terminated: bool = False) -> None:
-        """Notifies wrappers inside that an outer wrapper has ended episodes.
+        """Notifies inner wrappers that an outer wrapper has ended episodes.
 
         Args:
-            lanes: The lanes, as a mask; None for all.
+            lanes: Mask of the lanes, or None for all.
             terminated: False if they were truncated.
         """
         for index in range(self.batch_size) if lanes is None else np.flatnonzero(lanes).tolist():
@@ -334,7 +333,7 @@ class Lanes(BatchEnv):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The batch's generator. Setting it seeds the lanes' own generators; lanes that share streams use it."""
+        """The batch's random generator. Setting it seeds the lanes' generators, or replaces a shared one."""
         return self.streams.dynamics
 
     @rng.setter
@@ -363,7 +362,7 @@ class Lanes(BatchEnv):
             self._share(self.streams)
 
     def render(self) -> Any:
-        """Returns a tuple of the lanes' pictures; see `Process.render`."""
+        """Renders each lane and returns a tuple; see `Process.render`."""
         return tuple(env.render() for env in self.envs)
 
     def close(self) -> None:

@@ -32,35 +32,35 @@ def batch(
 ) -> BatchEnv:
     """Makes a batch of n independent lanes of an environment.
 
-    A `BatchModel`, also inside wrappers, steps all lanes in one call; any other environment is looped over. Wrappers
-    that support batches (`Lifted`) are applied once, around all lanes.
+    A `BatchModel`, with or without wrappers, steps all lanes in one call; other environments are stepped in a loop.
+    Wrappers that support batches (`Lifted`) are applied once, around all lanes.
 
     Args:
-        env: An environment, which is copied and not changed, or a function that makes one. If the first two results of
-            the function contain the same class of `BatchModel`, with equal specs and contexts, the first of them serves
-            all lanes. Wrappers made with equal arguments around models of one class are taken from the first result.
+        env: An environment (it is copied, not changed), or a function that makes one. If the function's first two
+            results contain the same class of `BatchModel`, with equal specs and contexts, the first result serves all
+            lanes. Wrappers made with equal arguments around models of one class are taken from the first result.
         n: The number of lanes.
-        workers: The number of processes that the lanes are divided over; see `WorkerLanes`, whose `send` and `recv`
-            step some lanes at a time. None for a loop in this process, whose traces are the same.
-        timeout: With `workers`: the seconds that one reset or step of an environment may take; None for any time.
+        workers: The number of processes to divide the lanes over; see `WorkerLanes`, whose `send` and `recv` step some
+            lanes at a time. None for a loop in this process, which gives the same values.
+        timeout: With `workers`: the seconds that one reset or step may take, or None for no limit.
         restart: With `workers`: if True, lanes whose process or environment fails are truncated, and begin their next
             episode in a new environment; if False, this raises a `WorkerError`.
         start_method: With `workers`: `"spawn"`, `"fork"`, `"forkserver"`; None for the default of the platform.
-        compiled: True to step the lanes of a scalar `Model` in a kernel that numba compiles; False not to; `"auto"` to
-            compile if that is possible, as soon as it is worth the time. The values are the same. A `BatchModel` always
-            steps in numpy.
-        streams: `"lanes"` for separate random streams, so that a lane behaves as the environment alone with the lane's
-            seed. `"batch"` for one set of streams that all lanes of a model share and take numbers from in their order.
-            None for the default: `"batch"` for a `BatchModel`, else `"lanes"`.
+        compiled: True to step the lanes of a scalar `Model` in a kernel that numba compiles; False to step in Python;
+            `"auto"` to compile if possible, once it is worthwhile. The values are the same. A `BatchModel` always steps
+            in numpy.
+        streams: `"lanes"` for separate random streams, so that a lane behaves like a single environment with the lane's
+            seed. `"batch"` for one set of streams that all lanes of a model share, taking numbers in lane order. None
+            for the default: `"batch"` for a `BatchModel`, else `"lanes"`.
 
     Returns:
         A `BatchEnv`, or the same wrappers around one.
 
     Raises:
         SpecError: `n` is below 1; `env` is already a batch, or cannot be copied; the function makes environments with
-            different specs; an argument for workers is given without `workers`; or the lanes cannot have such streams.
+            different specs; an argument for workers is given without `workers`; or the lanes do not support `streams`.
         NotCompilable: `compiled` is True, and `env` is not a scalar model that can be compiled.
-        WorkerError: A worker fails while it makes its environments.
+        WorkerError: A worker process fails to make its environments.
     """
     check_compiled(compiled, workers)
     if streams not in (None, "lanes", "batch"):

@@ -22,15 +22,15 @@ _NUMBERS = (Array, Discrete, MultiDiscrete, MultiBinary)
 
 
 class ModelLane(Env):
-    """One lane of a model's lanes as an environment, which behaves as the model alone.
+    """A single lane of a batch as an environment of its own, which behaves like the model.
 
-    What this class lacks are the attributes of the lane's model: `lane.force = 12.0` sets that of the model. When the
-    lane is reset or stepped, the others keep everything.
+    Other attributes are those of the lane's model: `lane.force = 12.0` sets `force` of the model. Resetting or stepping
+    the lane does not affect the others.
 
     Attributes:
-        lanes: The lanes.
-        index: The number of this one.
-        model: Its model.
+        lanes: The batch.
+        index: The index of this lane.
+        model: The lane's model.
     """
 
     _written_step: Any = None
@@ -54,7 +54,7 @@ class ModelLane(Env):
 
     @property
     def unwrapped(self) -> Any:
-        """The model as it is now; its episode does not follow later steps and resets of the lane."""
+        """The model in its current state. Later steps and resets of the lane do not update it."""
         return self.lanes.lend(self.index)
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
@@ -71,7 +71,7 @@ class ModelLane(Env):
         return self._written_step(self, action)
 
     def step_program(self) -> Program:
-        """Returns the stages of a step: a step of all lanes, in which the others pause."""
+        """Returns the program of a step: one stage that steps this lane while the others pause."""
         title = f"ModelLane: a step of {'a batch of one lane' if self.lanes.batch_size == 1 else 'all lanes'}"
         specs = (self.observation_spec, self.action_spec, self.reward_spec, self.discount_spec)
         if self.lanes.batch_size > 1 or not all(isinstance(spec, _NUMBERS) for spec in specs):
@@ -97,7 +97,7 @@ info = {{}} if _infos is None else _infos[0]"""
         return Program((Stage(title, lines, VALUES, names, guarded=True),), self.step_record)
 
     def step_alone(self, action: Any) -> tuple[Any, ...]:
-        """Steps this lane, while the others pause; returns the six values of a step."""
+        """Steps this lane while the others pause, and returns the six values of the step."""
         lanes, index = self.lanes, self.index
         n: int = lanes.batch_size
 
@@ -116,7 +116,7 @@ info = {{}} if _infos is None else _infos[0]"""
 
     @property
     def state(self) -> Any:
-        """The state; can be set, see `Model.state`."""
+        """The state; settable as in `Model.state`."""
         return self.lanes.state[self.index]
 
     @state.setter
@@ -130,7 +130,7 @@ info = {{}} if _infos is None else _infos[0]"""
 
     @property
     def rng(self) -> np.random.Generator:
-        """The generator of the dynamics; can be set."""
+        """The random generator of the dynamics; settable."""
         return self.model.rng
 
     @rng.setter
@@ -139,7 +139,7 @@ info = {{}} if _infos is None else _infos[0]"""
 
     @property
     def rewarder(self) -> Rewarder:
-        """The reward function; can be set."""
+        """The reward function; settable."""
         return self.model.rewarder
 
     @rewarder.setter
@@ -157,7 +157,7 @@ info = {{}} if _infos is None else _infos[0]"""
 
     @property
     def context(self) -> Any:
-        """The context of the coming episodes; can be set."""
+        """The context of coming episodes; settable."""
         return dict(self.lanes.context_of(self.index))
 
     @context.setter

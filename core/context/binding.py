@@ -26,13 +26,13 @@ Context = Mapping[str, Any]
 
 
 class Binding(ABC):
-    """A way to apply contexts to an environment.
+    """Base class of bindings, which apply contexts to an environment.
 
     Attributes:
-        space: The features that it can set; None if they are not declared.
+        space: The features that it can set, or None if they are not declared.
         sets_features: True if it sets the environment's own features, in all lanes at once.
-        replaces: True if it replaces environments.
-        reapplies: True if it applies even an unchanged context at every reset, because other code may set the same.
+        replaces: True if it may replace the environment by a new one.
+        reapplies: True to apply a context at every reset even if it is unchanged, because other code may overwrite it.
     """
 
     space: ContextSpace | None = None
@@ -42,7 +42,7 @@ class Binding(ABC):
 
     @abstractmethod
     def defaults(self, env: Any, features: Iterable[str]) -> dict[str, Any]:
-        """Returns the default values of features, where they are known.
+        """Returns the known default values of features.
 
         Args:
             env: The environment.
@@ -53,12 +53,12 @@ class Binding(ABC):
         """
 
     def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
-        """Applies contexts right before a reset; returns the environment to use from here on, which may be a new one.
+        """Applies contexts right before a reset. Returns the environment to use from then on, which may be a new one.
 
         Args:
             env: The environment.
             contexts: One full context; for a batch, one per lane.
-            lanes: The indices of the lanes of a batch that get a new context; None for an environment without lanes.
+            lanes: The indices of the lanes that get a new context, or None for a single environment.
         """
         if lanes is None:
             return self.apply_to(env, contexts[0])
@@ -78,11 +78,11 @@ class Binding(ABC):
         return env
 
     def apply_to(self, env: Any, context: Context) -> Any:
-        """Applies a context to one environment without lanes; returns it, or the one that replaces it.
+        """Applies a context to a single environment. Returns this environment or its replacement.
 
         Args:
             env: The environment.
-            context: The values of its features.
+            context: The context, a value for each feature.
         """
         raise NotImplementedError
 
@@ -117,8 +117,8 @@ class Attributes(Binding):
     """Sets attributes of the innermost environment, `env.unwrapped`.
 
     Args:
-        paths: The attributes or dotted paths (`"model.opt.timestep"`) of features, by the features' names. A feature
-            without an entry is the attribute of the same name.
+        paths: Maps features to attributes or dotted paths (`"model.opt.timestep"`). A feature without an entry sets the
+            attribute of the same name.
     """
 
     reapplies = True
@@ -167,7 +167,7 @@ class Attributes(Binding):
 
 
 class Factory(Binding):
-    """Makes a new environment for each new context, by `make(**context)`.
+    """Makes a new environment for each new context by calling `make(**context)`.
 
     Args:
         make: Makes a core environment, with the same specs for all contexts; `envoi.adapters.from_env` converts an

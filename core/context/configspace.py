@@ -21,11 +21,11 @@ from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformIn
 
 @dataclass(frozen=True)
 class Hyperparameter(Feature):
-    """A number described by a ConfigSpace hyperparameter without a counterpart in envoi, such as a beta distribution.
+    """A numeric feature defined by a ConfigSpace hyperparameter without an envoi class, such as a beta distribution.
 
     Args:
         name: The name of the feature.
-        source: The hyperparameter, which checks values and samples them.
+        source: The hyperparameter, used to check and sample values.
     """
 
     source: Any = field(hash=False)  # hyperparameters of ConfigSpace are not hashable

@@ -20,7 +20,7 @@ LARGEST = sys.float_info.max
 
 @dataclass(frozen=True)
 class Feature:
-    """A parameter of an environment: its name, its default, and the values that it may have.
+    """A parameter of an environment, with its name, default and allowed values.
 
     A custom feature is a frozen dataclass that defines `default_value`, `allows`, `sample` and `__str__`, and if its
     values are not numbers, also `spec` and `encode`.
@@ -40,24 +40,24 @@ class Feature:
 
     @property
     def default_value(self) -> Any:
-        """The value in contexts that leave the feature out."""
+        """The value in contexts that omit the feature."""
         raise NotImplementedError
 
     def allows(self, value: Any) -> bool:
-        """Returns True if the feature may have this value."""
+        """Returns True if the feature allows this value."""
         raise NotImplementedError
 
     def sample(self, rng: np.random.Generator) -> Any:
-        """Returns a random value."""
+        """Samples a value."""
         raise NotImplementedError
 
     @property
     def spec(self) -> Array | Discrete:
-        """The spec of the numbers that `encode` returns; an unbounded float64 scalar unless a subclass overrides it."""
+        """The spec of encoded values. The default is an unbounded float64 scalar."""
         return Array((), np.float64)
 
     def encode(self, value: Any) -> np.generic:
-        """Returns an allowed value as a number, a value of `spec`."""
+        """Encodes an allowed value as a number that lies in `spec`."""
         return np.float64(value)
 
     def __str__(self) -> str:
@@ -159,11 +159,11 @@ class UniformFloat(_Uniform):
         name: The name of the feature.
         low: The smallest value; `-math.inf` for no bound (then it cannot be sampled).
         high: The largest value; `math.inf` for no bound (then it cannot be sampled).
-        default: The value in contexts that leave the feature out; the middle if None.
+        default: The value in contexts that omit the feature; None for the middle of the range.
         log: If True, the logarithm is uniformly distributed.
 
     Raises:
-        ContextError: The bounds are impossible, the default lies outside, or `log` comes with a `low` of 0 or below.
+        ContextError: The bounds are invalid, the default lies outside them, or `log` is True and `low` is not above 0.
     """
 
     def sample(self, rng: np.random.Generator) -> float:
@@ -181,12 +181,11 @@ class UniformInteger(_Uniform):
         name: The name of the feature.
         low: The smallest value, or `-math.inf`.
         high: The largest value, or `math.inf`.
-        default: The value in contexts that leave the feature out; the middle if None.
-        log: If True, values are real numbers between `low` and `high + 1` with a uniformly distributed logarithm,
-            rounded down.
+        default: The value in contexts that omit the feature; None for the middle of the range.
+        log: If True, samples log-uniformly between `low` and `high + 1`, and rounds down.
 
     Raises:
-        ContextError: The bounds are impossible, the default is not one of the integers, or `log` comes with a `low`
+        ContextError: The bounds are invalid, the default is not one of the integers, or `log` is True and `low` is
             below 1.
     """
 
@@ -229,19 +228,19 @@ class UniformInteger(_Uniform):
 
 @dataclass(frozen=True)
 class NormalFloat(_Numeric):
-    """A real number with a normal distribution, truncated to the bounds if there are any.
+    """A real number with a normal distribution, truncated to optional bounds.
 
     Args:
         name: The name of the feature.
         mu: The mean of the distribution before truncation.
         sigma: Its standard deviation; with 0, every value is `mu`.
-        default: The value in contexts that leave the feature out; if None, `mu`, clipped to the bounds.
+        default: The value in contexts that omit the feature; None for `mu`, clipped to the bounds.
         low: The smallest value.
         high: The largest value.
 
     Raises:
-        ContextError: The bounds are impossible or contain less than a thousandth of the distribution, or the default
-            lies outside.
+        ContextError: The bounds are invalid or contain less than 0.1 % of the distribution, or the default lies outside
+            them.
     """
 
     mu: float
@@ -293,11 +292,11 @@ class Categorical(Feature):
     Args:
         name: The name of the feature.
         choices: The values, in order; `encode` returns their index.
-        default: The value in contexts that leave the feature out; the first choice by default.
+        default: The value in contexts that omit the feature; the first choice by default.
         weights: The relative probability of each choice; all equal if None.
 
     Raises:
-        ContextError: There are no choices, the default is not one of them, or `weights` is not one number of at least 0
+        ContextError: There are no choices, the default is not one of them, or `weights` does not have one number ≥ 0
             for each choice, with a sum above 0.
     """
 

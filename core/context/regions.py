@@ -27,11 +27,11 @@ REGIONS = ("train", "interpolation", "combinatorial", "extrapolation_one", "extr
 
 
 class Regions(Mapping[str, dict[str, dict[str, float]]]):
-    """Contexts by region and id, made by `regions`.
+    """Mapping from region names to `{id: context}`, made by `regions`.
 
     Args:
         contexts: The contexts by region and id.
-        areas: The area of each region, by its name; in more than two dimensions the volume.
+        areas: The area (or volume) of each region, by name.
     """
 
     def __init__(self, contexts: Mapping[str, dict[str, dict[str, float]]], areas: Mapping[str, float]) -> None:
@@ -63,14 +63,14 @@ def regions(
     | `extrapolation_one` | one feature in mid…high, the others in low…mid | the same | the same |
     | `extrapolation_all` | the box mid…high | the same | the same |
 
-    A region of several bars or lines has equally many contexts in each. With a single feature, the two extrapolation
+    Contexts are divided equally over the bars or lines of a region. With a single feature, the two extrapolation
     regions cover the same range.
 
     Args:
-        train: For each feature `(low, constraint, mid, high)`, four numbers that increase.
+        train: `(low, constraint, mid, high)` for each feature, in increasing order.
         protocol: "A", "B" or "C".
         n: The number of contexts in each region.
-        seed: Seed of the contexts. With a larger `n`, the first contexts stay the same.
+        seed: The seed. Increasing `n` does not change the first contexts.
         space: The features to check the contexts against: a `ContextSpace`, or an argument of its constructor.
 
     Returns:
@@ -78,8 +78,8 @@ def regions(
         and `train`.
 
     Raises:
-        ContextError: A region is empty, because two numbers of a feature are equal or fall, or because "B" or "C" has
-            only one feature; or `space` does not allow a context.
+        ContextError: A region is empty, because the numbers of a feature do not increase or "B" or "C" has only one
+            feature; or `space` rejects a context.
     """  # noqa: E501
     if protocol not in ("A", "B", "C"):
         raise ContextError(f"protocol: expected 'A', 'B' or 'C', got {protocol!r}")
@@ -169,11 +169,11 @@ def _measure_areas(bounds: Mapping[str, Sequence[float]], protocol: str) -> dict
 
 @dataclass(frozen=True)
 class ContextRanges:
-    """Ranges and values of features, read from a text by `parse_contexts`.
+    """Ranges and values of features, as parsed by `parse_contexts`.
 
     Attributes:
-        ranges: The features that have a range, as distributions, by name.
-        values: The values of the features that have some, or a grid, by name.
+        ranges: The features with a range, as distributions by name.
+        values: The features with listed values or a grid, as lists by name.
     """
 
     ranges: Mapping[str, Feature]
@@ -181,18 +181,18 @@ class ContextRanges:
 
     @property
     def cells(self) -> int:
-        """The number of combinations of the values; 1 if there are only ranges."""
+        """The number of combinations of listed values; 1 if there are only ranges."""
         return math.prod(map(len, self.values.values()))
 
     @property
     def features(self) -> list[Feature]:
-        """All features as distributions, for `Sampled`: the ranges uniform, and each value equally likely."""
+        """All features as distributions for `Sampled`: uniform over each range and over listed values."""
         return [*self.ranges.values(), *(Categorical(name, tuple(found)) for name, found in self.values.items())]
 
     def contexts(self, n: int = 100, seed: int = 0) -> dict[int, dict[str, Any]]:
-        """Returns contexts with the ids 0, 1, 2, …: all combinations of the values, or `n` samples if there is a range.
+        """Returns contexts with ids 0, 1, 2, …: all combinations of values, or `n` samples if a feature has a range.
 
-        Samples go through the combinations in turn, each at least once.
+        Samples cycle through the combinations of values, each used at least once.
 
         Args:
             n: The number of samples.
@@ -212,16 +212,16 @@ class ContextRanges:
 def parse_contexts(text: str, space: Any = None) -> ContextRanges:
     """Parses contexts written as text.
 
-    `length=0.3..0.7` is a range, `length=0.3..0.7:8` a grid of eight values with both ends, `length=0.3,0.5` are
-    values. Several features are joined by `;`, as in `length=0.3..0.7;floor=wood,ice`.
+    `length=0.3..0.7` is a range, `length=0.3..0.7:8` a grid of eight values including both ends, `length=0.3,0.5` a
+    list of values. Separate features by `;`, as in `length=0.3..0.7;floor=wood,ice`.
 
     Args:
         text: The text.
         space: The features to check the values against: a `ContextSpace`, or an argument of its constructor.
 
     Raises:
-        ContextError: The text has another form, a range is empty, a feature or value occurs twice, or `space` does not
-            allow it.
+        ContextError: The text is malformed, a range is empty, a feature or value occurs twice, or `space` rejects a
+            value.
     """
     space = None if space is None else ContextSpace.of(space)
     ranges: dict[str, Feature] = {}
@@ -278,14 +278,14 @@ def _spread(low: float, high: float, count: str, is_integer: bool, part: str) ->
 
 
 def read_contexts(text: str | os.PathLike[str], space: Any = None) -> ContextRanges | dict[Any, dict[str, Any]]:
-    """Reads contexts from a file (see `load_contexts`) or from a text (see `parse_contexts`).
+    """Reads contexts from a file (see `load_contexts`), or parses them from text (see `parse_contexts`).
 
     Args:
         text: The path of a file, or ranges, grids and values such as `length=0.3..0.7`.
         space: The features to check the contexts against: a `ContextSpace`, or an argument of its constructor.
 
     Raises:
-        ContextError: See these two functions.
+        ContextError: See `load_contexts` and `parse_contexts`.
     """
     if isinstance(text, str) and "=" in text and not os.path.exists(text):  # noqa: PTH110 (a text is no path)
         return parse_contexts(text, space)

@@ -68,10 +68,10 @@ class Selector(ABC):
     Attributes:
         contexts: The contexts by id, with defaults filled in; empty until `begin`.
         contexts_keys: The ids of the contexts, in order.
-        position: The state of the selector, a dict that can be copied and pickled: `n_calls`, `context_id`, and all
-            that a subclass must remember between episodes. Assigning an earlier copy returns to that state.
-        lane: The index, among all lanes that are stepped at the same time, of the first lane that this selector
-            chooses for; `begin` does not reset it. `RoundRobin` starts there.
+        position: The selector's state, a dict that can be copied and pickled: `n_calls`, `context_id`, and everything a
+            subclass must remember between episodes. Assign an earlier copy to restore that state.
+        lane: The index of the first lane that this selector chooses for, counted over all lanes that are stepped
+            together. `begin` does not reset it. `RoundRobin` starts there.
     """
 
     contexts: Contexts = {}  # noqa: RUF012 (never changed; `begin` replaces all of these)
@@ -96,7 +96,7 @@ class Selector(ABC):
 
     @property
     def position(self) -> dict[str, Any]:
-        """The selector's state between episodes. Setting it to an earlier copy returns to that state."""
+        """The selector's state between episodes. Assign an earlier copy to restore that state."""
         if self.before_reading is not None:
             self.before_reading()
         return self._position
@@ -109,22 +109,22 @@ class Selector(ABC):
 
     @abstractmethod
     def choose(self, rng: np.random.Generator) -> Any:
-        """Returns the id of the next context; `rng` is the context stream of the environment.
+        """Returns the id of the next context. `rng` is the environment's context stream.
 
-        A subclass keeps all that it must remember between calls in `position`.
+        Store everything to remember between calls in `position`.
         """
         raise NotImplementedError
 
     def begin(self, contexts: Contexts, space: ContextSpace | None = None) -> None:
-        """Sets the contexts to choose from, and resets `position`.
+        """Sets the available contexts and resets `position`.
 
         Args:
             contexts: Full contexts by id, at least one. They are kept, not copied.
-            space: The features that the environment declares; None if it declares none.
+            space: The features that the environment declares, or None.
 
         Raises:
-            ContextError: There are no contexts; they differ from those that the constructor received; or they do not
-                contain the one that a `Static` selector was made for.
+            ContextError: There are no contexts, they differ from those passed to the constructor, or they lack the
+                context of a `Static` selector.
         """
         contexts = contexts_of(contexts)
         if not contexts:
@@ -137,7 +137,7 @@ class Selector(ABC):
         self.position = {"n_calls": 0, "context_id": None}
 
     def select(self, rng: np.random.Generator) -> tuple[Any, Context]:
-        """Selects the next context and advances `position`; returns its id and the context, which must not be changed.
+        """Selects the next context and advances `position`. Returns its id and the context; do not modify the context.
 
         Raises:
             ContextError: There is no context with the chosen id, or `begin` was not called.
@@ -154,14 +154,14 @@ class Selector(ABC):
         position["context_id"] = context_id
 
     def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
-        """Selects n contexts at once, as n calls of `select` would; returns their indices in `contexts_keys`.
+        """Selects n contexts at once, like n calls to `select`. Returns their indices in `contexts_keys`.
 
         Args:
             rng: The context stream of the environment.
             n: The number of contexts, at least 1.
 
         Returns:
-            Integers of shape (n,); None, with nothing changed, if this selector can only choose one by one.
+            Integers of shape (n,). Returns None and changes nothing if this selector can only choose one at a time.
         """
         if type(self) not in (RoundRobin, Random, Static) or type(rng) is not np.random.Generator or not self.contexts:
             return None  # a class of the user's own may choose in another way
@@ -174,7 +174,7 @@ class Selector(ABC):
         raise NotImplementedError
 
     def peek(self, rng: np.random.Generator) -> tuple[Any, Context]:
-        """Returns the next result of `select`, without advancing the selector or the generator."""
+        """Returns the next result of `select` without advancing the selector or its random generator."""
         position = self.position
         self.position = copy.deepcopy(position)
         try:
@@ -191,15 +191,15 @@ class Selector(ABC):
         return key, self.contexts[key]
 
     def tell(self, episodes: Iterable[Mapping[str, Any]]) -> None:  # noqa: B027 (most selectors learn nothing)
-        """Learns from episodes that have ended; a selector that defines this is a curriculum, see `envoi.curricula`.
+        """Learns from completed episodes. A selector that defines this method is a curriculum; see `envoi.curricula`.
 
-        `Contextual` calls it when an episode ends whose context this selector chose, unless a reset has cut it off.
-        Such a selector is shared by all copies of the environment, and a seed does not restart it.
+        `Contextual` calls it when an episode with a context chosen by this selector ends, but not when a reset
+        interrupts it. All copies of the environment share such a selector, and a seed does not restart it.
 
         Args:
-            episodes: A mapping for each: `context_id`, `context` (its values), `return` (the sum over agents), `length`
-                (the number of steps), `terminated` (False if it was truncated), `success` (from 0 to 1, or None if the
-                environment does not say), `lane`, and `score` if the trainer has one.
+            episodes: A mapping per episode: `context_id`, `context` (its values), `return` (the sum over agents),
+                `length` (the number of steps), `terminated` (False if it was truncated), `success` (from 0 to 1, or
+                None if the environment does not report it), `lane`, and `score` if the trainer has one.
         """
 
     @property
@@ -209,14 +209,14 @@ class Selector(ABC):
 
     @property
     def drawn_from(self) -> dict[str, Feature]:
-        """The distributions of sampled features, restricted to the values that the environment allows, by name."""
+        """Maps sampled features to distributions, restricted to the values that the environment allows."""
         return {}
 
     def corners(self, default: Context) -> list[dict[str, Any]]:
-        """Returns contexts with the lowest and highest values that may be sampled; other features are as in `default`.
+        """Returns contexts with the lowest and highest values that can be sampled, and other features as in `default`.
 
-        They are all combinations of the features' extremes. If there are more than 256, only: all smallest values, all
-        largest values, and each extreme value alone with the others at their defaults.
+        The result has all combinations of lowest and highest values. With more than 256 combinations, it has only all
+        lowest values, all highest values, and each extreme value with other features at their defaults.
         """
         ends = {name: extremes(feature) for name, feature in self.drawn_from.items()}
         if math.prod(map(len, ends.values())) <= 256:
@@ -242,14 +242,14 @@ class Selector(ABC):
 
     @property
     def context_id(self) -> Any:
-        """The id of the last selected context; None before the first."""
+        """The id of the last selected context, or None before the first."""
         return self.position["context_id"]
 
     context_key = context_id  # CARL's name
 
     @property
     def context_ids(self) -> list[int]:
-        """The indices 0, 1, … of the contexts; the ids themselves are `contexts_keys`. Both are named as in CARL."""
+        """The indices 0, 1, … of the contexts, named as in CARL. The actual ids are in `contexts_keys`."""
         return list(range(len(self.contexts)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Selector:
@@ -296,7 +296,7 @@ def _check_same(given: Contexts, contexts: Contexts) -> None:
 
 
 class RoundRobin(Selector):
-    """Chooses the contexts in order, and starts over after the last.
+    """Cycles through the contexts in order.
 
     Lane i starts with context i; see `Selector.lane`.
     """
@@ -330,7 +330,7 @@ class Static(Selector):
         contexts: See `Selector`.
 
     Raises:
-        ContextError: There is no context with this id; raised as soon as the contexts are known.
+        ContextError: No context has this id. Raised as soon as the contexts are known.
     """
 
     def __init__(self, context_id: Any = None, contexts: Contexts | None = None) -> None:
@@ -359,10 +359,9 @@ class Custom(Selector):
     """Chooses contexts with your function.
 
     Args:
-        function: `(selector) -> context_id`. It may read all attributes of the selector and take random numbers from
-            `selector.rng`; it keeps all that it must remember in `selector.position`. As in CARL it may also return
-            `(context, number)`: one of `selector.contexts` and its index in `contexts_keys`. A mapping counts as
-            `contexts`.
+        function: `(selector) -> context_id`. It may read the selector's attributes, use `selector.rng` for random
+            numbers, and store what it must remember in `selector.position`. As in CARL it may also return `(context,
+            number)`: one of `selector.contexts` and its index in `contexts_keys`. A mapping counts as `contexts`.
         selector_function: CARL's name for `function`.
         contexts: See `Selector`.
 
@@ -422,18 +421,18 @@ CustomSelector = Custom
 class Sampled(Selector):
     """Samples a new context for each episode; the ids are 0, 1, 2, ….
 
-    Features that are not sampled have the values of the environment's default context.
+    Other features keep the values of the environment's default context.
 
     Args:
         space: The features to sample: a `ContextSpace`, or an argument of its constructor, such as a list of features.
-            A normal distribution without bounds gets those of the environment's feature.
-        n: The number of different contexts, which repeat in the same order; None for a new one in each episode. A
-            single random number, taken for the first, determines all n.
-        defaults: Values of other features, in place of the environment's defaults.
+            A normal distribution without bounds gets the bounds of the environment's feature.
+        n: The number of different contexts, which repeat in the same order, or None for a new context each episode. A
+            single random number determines all n contexts.
+        defaults: Values of other features, which override the environment's defaults.
 
     Raises:
-        ContextError: `n` is not an integer of at least 1. Raised by `begin`: several contexts are given, which would
-            never be used, or the distributions do not fit the environment's features.
+        ContextError: `n` is not an integer of at least 1. `begin` raises it if the environment has several contexts,
+            which would never be used, or if the distributions do not fit its features.
     """
 
     def __init__(self, space: Any, n: int | None = None, defaults: Context | None = None) -> None:
@@ -471,15 +470,15 @@ class Sampled(Selector):
         return number, context
 
     def sample_columns(self, rng: np.random.Generator, n: int) -> dict[str, NDArray[Any]] | None:
-        """Samples n contexts at once, as n calls of `select` would; returns an array of values for each feature.
+        """Samples n contexts at once, like n calls to `select`. Returns an array of values for each feature.
 
         Args:
             rng: The context stream of the environment.
             n: The number of contexts, at least 1.
 
         Returns:
-            For each sampled feature an array of shape (n,); contexts otherwise are the `defaults`. None, with nothing
-            changed, if this selector can only choose one by one.
+            An array of shape (n,) for each sampled feature; other features have their `defaults`. Returns None and
+            changes nothing if this selector can only choose one at a time.
         """
         features = self.drawn_from
         others = {} if self._declared is None else self._declared.features

@@ -31,12 +31,12 @@ Contexts: TypeAlias = Mapping[Any, Context]
 
 
 def fill(contexts: Contexts | Sequence[Context] | None, default: Context) -> dict[Any, dict[str, Any]]:
-    """Returns a set of full contexts, with default values for the features that each context leaves out.
+    """Fills in default values for features that contexts omit, and returns full contexts by id.
 
     Args:
-        contexts: Contexts by id, or a list, whose ids are 0, 1, 2, …. If it is None or empty, the result is the default
-            context alone, with the id 0.
-        default: The value of each feature that a context leaves out.
+        contexts: Contexts by id, or a list, whose ids are 0, 1, 2, …. None or an empty set gives only the default
+            context, with the id 0.
+        default: The default value of each feature.
 
     Returns:
         New dicts, in the order of `contexts`; the arguments are not changed. All contexts have their features in the
@@ -77,7 +77,7 @@ def same_contexts(contexts: Contexts, others: Contexts) -> bool:
 
 
 class ContextSet(Structured, Mapping[Any, Context]):
-    """An immutable set of contexts. Configs that merge dicts key by key, such as RLlib's, replace it as a whole.
+    """An immutable set of contexts, which configs that merge dicts (such as RLlib's) replace as a whole.
 
     RLlib merges each dict of `evaluation_config={"env_config": …}` into the training config's, so that evaluation would
     include the training contexts. A `ContextSet` is not a dict, so RLlib replaces it as a whole:
@@ -86,14 +86,14 @@ class ContextSet(Structured, Mapping[Any, Context]):
         config.evaluation(evaluation_config={"env_config": {"contexts": ContextSet(held_out)}})
 
     It maps ids to contexts. Two sets are equal if they have the same contexts in the same order. A set can be pickled.
-    If it is made from a file, it keeps the contents that the file had at that time.
+    A set made from a file does not follow later changes of the file.
 
     Args:
         contexts: Contexts by id; a list of contexts, whose ids are 0, 1, 2, …; another set; or the path of a file, see
             `load_contexts`.
 
     Raises:
-        ContextError: `contexts` is none of these.
+        ContextError: `contexts` has another type.
     """
 
     __slots__ = ("_contexts",)
@@ -138,12 +138,12 @@ def load_contexts(path: str | os.PathLike[str], *, space: Any = None) -> dict[An
             Defaults are not filled in.
 
     Returns:
-        Contexts by id, equal to those passed to `save_contexts`. Ids are strings and integers; values are numbers,
-        strings, bools and None.
+        Contexts by id, equal to those passed to `save_contexts`. Ids are strings or integers; values are numbers,
+        strings, bools or None.
 
     Raises:
         ContextError: The file has another extension, is empty, or is malformed (the message names the line); an id
-            occurs twice; an id, a feature's name or a value has the wrong type; or `space` does not allow a context.
+            occurs twice; an id, a feature's name or a value has the wrong type; or `space` rejects a context.
         MissingBackend: The file is YAML, and pyyaml is not installed.
         OSError: The file cannot be read.
     """
@@ -159,18 +159,18 @@ def load_contexts(path: str | os.PathLike[str], *, space: Any = None) -> dict[An
 
 
 def save_contexts(path: str | os.PathLike[str], contexts: Contexts | Sequence[Context], *, space: Any = None) -> None:
-    """Writes a set of contexts to a file that `load_contexts` reads back; an error leaves an existing file unchanged.
+    """Writes contexts to a file that `load_contexts` can read. After an error, an existing file is unchanged.
 
     Args:
-        path: A `.yaml`, `.yml`, `.json` or `.csv` file. From CSV, the features of a context are read back in the
-            order of the columns.
+        path: A `.yaml`, `.yml`, `.json` or `.csv` file. Reading a CSV file returns features in the order of its
+            columns.
         contexts: Contexts by id, or a list, whose ids are 0, 1, 2, …. Numpy scalars are written as numbers.
         space: The features to check the contexts against: a `ContextSpace`, or an argument of its constructor.
 
     Raises:
         ContextError: The file has another extension; an id, a feature's name or a value has the wrong type, or would
-            be read back as another one, such as the string "3" from CSV; or `space` does not allow a context. Nothing
-            is written then.
+            be read back as another one, such as the string "3" from CSV; or `space` rejects a context. Nothing is
+            written then.
         MissingBackend: The file is YAML, and pyyaml is not installed.
         OSError: The file cannot be written.
     """

@@ -18,11 +18,11 @@ from .features import Feature, fit, plain
 
 
 class ContextSpace:
-    """The features of an environment, in order.
+    """The features of an environment's contexts, in order.
 
     Args:
-        features: A list of features, or a mapping of names to features; hyperparameters of ConfigSpace count as
-            features. Or a `ConfigSpace.ConfigurationSpace`, or a context space of CARL; see `context.configspace`.
+        features: A list or mapping of features or ConfigSpace hyperparameters; a `ConfigSpace.ConfigurationSpace`; or a
+            context space of CARL; see `context.configspace`.
 
     Raises:
         ContextError: Two features have the same name, or an element is not a feature.
@@ -38,7 +38,7 @@ class ContextSpace:
 
     @classmethod
     def of(cls, given: Any) -> ContextSpace:
-        """Makes a context space from anything that the constructor takes; returns a context space unchanged."""
+        """Converts anything that the constructor accepts to a context space. Returns a context space unchanged."""
         return given if isinstance(given, ContextSpace) else cls(given)
 
     @property
@@ -54,7 +54,7 @@ class ContextSpace:
         return dict(self._defaults)
 
     def subspace(self, names: Iterable[str]) -> ContextSpace:
-        """Returns the space of some of the features, in the order of `names`.
+        """Returns a space with only the features in `names`, in that order.
 
         Raises:
             ContextError: A name is unknown; the message suggests similar ones.
@@ -67,7 +67,7 @@ class ContextSpace:
         return self._features[name]
 
     def insert_defaults(self, context: Mapping[str, Any], context_keys: Iterable[str] | None = None) -> dict[str, Any]:
-        """Checks a context, and returns it with defaults filled in, in the order of the features.
+        """Checks a context and fills in defaults. Returns the context in the order of the features.
 
         Args:
             context: Values of some of the features.
@@ -82,14 +82,14 @@ class ContextSpace:
         return {name: full[name] for name in self._features if name in context or name in keys}
 
     def verify(self, context: Mapping[str, Any], path: str = "context") -> None:
-        """Checks that every feature of a context exists and may have its value.
+        """Checks that a context has only known features with allowed values.
 
         Args:
             context: Values of some of the features.
             path: The name of the context in the message.
 
         Raises:
-            ContextError: A feature is unknown, or may not have its value; the message suggests similar names, or
+            ContextError: A feature is unknown or its value is not allowed. The message suggests similar names or
                 describes the allowed values.
         """
         if not isinstance(cast("Any", context), Mapping):
@@ -117,12 +117,12 @@ class ContextSpace:
 
         Args:
             n: The number of contexts; None for a single one.
-            seed: An integer of at least 0, a generator to use, or None for entropy of the operating system.
-            features: The features to sample, while the others have their defaults: a list of names, and of features
-                that define other distributions; see `distributions`. None for all.
+            seed: An integer of at least 0, a random generator, or None for a random seed.
+            features: The features to sample: a list of names, or of features that define other distributions; see
+                `distributions`. Others have their defaults. None for all.
 
         Raises:
-            ContextError: A uniformly distributed feature has no finite bounds; or see `distributions`.
+            ContextError: A uniform feature has infinite bounds; or see `distributions`.
         """
         if not (n is None or (isinstance(cast("Any", n), (int, np.integer)) and n >= 0)):
             raise ContextError(f"n: expected how many contexts, at least 0, or None for one alone, got {n!r}")
@@ -138,13 +138,13 @@ class ContextSpace:
         return contexts[0] if n is None else contexts
 
     def distributions(self, features: Any) -> dict[str, Feature]:
-        """Returns distributions for some of the features by name, checked against their allowed values.
+        """Returns distributions by feature name, and checks that they stay within the allowed values.
 
-        A normal distribution without bounds gets those of the feature with the same name in this space. `features` is a
+        A normal distribution without bounds gets the bounds of this space's feature with the same name. `features` is a
         list of names and features, or any other argument of the constructor.
 
         Raises:
-            ContextError: A feature is unknown or occurs twice, or its distribution could leave the allowed values.
+            ContextError: A feature is unknown or occurs twice, or its distribution exceeds the allowed values.
         """
         if isinstance(features, ContextSpace):
             given = list(features._features.values())
@@ -160,9 +160,9 @@ class ContextSpace:
         return {name: found[name] for name in self._features if name in found}
 
     def grid(self, values: Mapping[str, Iterable[Any]]) -> dict[int, dict[str, Any]]:
-        """Returns all combinations of values as full contexts with the ids 0, 1, 2, …; the last feature varies fastest.
+        """Returns all combinations of values as full contexts with ids 0, 1, 2, …. The last feature varies fastest.
 
-        `values` has the values of each feature that varies, by name; the other features have their defaults.
+        `values` maps each feature that varies to its values. Other features have their defaults.
 
         Raises:
             ContextError: See `verify`.
@@ -174,20 +174,20 @@ class ContextSpace:
         }
 
     def to_configspace(self) -> Any:
-        """Returns a `ConfigSpace.ConfigurationSpace` with the same features, which `ContextSpace` reads back.
+        """Converts to a `ConfigSpace.ConfigurationSpace`, which the constructor of `ContextSpace` accepts.
 
         Raises:
-            ContextError: A feature has a class of your own, for which ConfigSpace has no counterpart.
+            ContextError: A feature has a custom class, which ConfigSpace cannot express.
             MissingBackend: ConfigSpace is not installed.
         """
         return configuration_space(self._features.values())
 
     def spec(self) -> dict[str, Array | Discrete]:
-        """Returns the spec of encoded contexts: for each feature a scalar within its finite bounds, or an index."""
+        """Returns the spec of encoded contexts, with a scalar or an index for each feature."""
         return {name: feature.spec for name, feature in self._features.items()}
 
     def encode(self, context: Mapping[str, Any]) -> dict[str, np.generic]:
-        """Returns a context as numbers, a value of `spec()`; features that it leaves out have their defaults.
+        """Encodes a context as numbers that lie in `spec()`. Omitted features have their defaults.
 
         Raises:
             ContextError: See `verify`.
@@ -196,7 +196,7 @@ class ContextSpace:
         return {name: feature.encode(full[name]) for name, feature in self._features.items()}
 
     def vector(self, context: Mapping[str, Any], names: Iterable[str] | None = None) -> NDArray[np.float64]:
-        """Returns a context as a float64 array of shape (features,).
+        """Converts a context to a float64 array of shape (features,).
 
         Args:
             context: Values of some of the features; the others have their defaults.

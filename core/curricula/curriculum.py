@@ -87,8 +87,8 @@ class Numbers:
 class Curriculum(Selector):
     """A selector that learns from the results of episodes.
 
-    A subclass defines `weigh`, and `learn` to learn more than `statistics` has. It lists the attributes that `learn`
-    changes in `learned`, so that `state_dict` holds them; it keeps what choices change in `position`.
+    A subclass defines `weigh`, and `learn` if it needs more than `statistics`. `learned` lists the attributes that
+    `learn` changes, for `state_dict`; `position` holds the state that choices change.
 
     Args:
         seed: The seed of its random numbers, an integer of at least 0.
@@ -118,7 +118,7 @@ class Curriculum(Selector):
     # Contexts.
 
     def begin(self, contexts: Contexts, space: ContextSpace | None = None) -> None:
-        """Sets the contexts to choose from; keeps what was learned if they are the same as before.
+        """Sets the available contexts. Keeps everything learned so far if the contexts are the same as before.
 
         Args:
             contexts: See `Selector.begin`.
@@ -184,7 +184,7 @@ class Curriculum(Selector):
                 self._kept = None
 
     def check(self, episodes: list[Episode]) -> list[Episode]:
-        """Checks all episodes of a `tell` before `learn` sees any of them; returns them as `learn` takes them."""
+        """Checks all episodes of a `tell` before `learn` sees any of them. Returns the episodes to pass to `learn`."""
         for episode in episodes if self._instead_of_success else ():
             if episode.success is None:
                 raise ContextError(
@@ -201,7 +201,7 @@ class Curriculum(Selector):
             raise ContextError(f"tell: {self._unknown(key)}") from None
 
     def learn(self, episode: Episode, place: int) -> bool:
-        """Learns from an episode; returns True if that may have changed the weights.
+        """Learns from an episode. Returns True if this may have changed the weights.
 
         Args:
             episode: The episode.
@@ -211,9 +211,9 @@ class Curriculum(Selector):
 
     @property
     def statistics(self) -> dict[str, NDArray[np.float64]]:
-        """The number of `episodes` and the mean `return`, `length` and `success`, in the order of `contexts_keys`.
+        """The number of `episodes`, and mean `return`, `length` and `success`, in the order of `contexts_keys`.
 
-        A mean is NaN if there is nothing to average.
+        A mean without values is NaN.
         """
         table = np.array(self._sums, np.float64).reshape(-1, 5).T
         episodes, known = table[0], table[4]
@@ -226,7 +226,7 @@ class Curriculum(Selector):
     # Choices.
 
     def weigh(self) -> NDArray[np.float64]:
-        """Returns the probability of each context, or a number proportional to it, in the order of `contexts_keys`."""
+        """Returns a weight for each context, proportional to its probability, in the order of `contexts_keys`."""
         return np.ones(len(self.contexts_keys))
 
     @property
@@ -257,11 +257,11 @@ class Curriculum(Selector):
         return ("seed", "position", "contexts", "contexts_keys", "_begun", "_sums", "_place", *self.learned)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that decides future choices, as a copy that can be pickled."""
+        """Returns a picklable copy of everything that determines future choices."""
         return {"kind": type(self).__name__, **copy.deepcopy({name: getattr(self, name) for name in self._names()})}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the result of `state_dict`; may be called before the environment calls `begin`.
+        """Restores the result of `state_dict`. You may call it before the environment calls `begin`.
 
         Raises:
             ContextError: The state belongs to another class, or to other contexts.
@@ -286,10 +286,10 @@ class Curriculum(Selector):
 
 
 class Sampling(Curriculum):
-    """Base of curricula that sample values of features around the environment's default context; ids are 0, 1, 2, …."""
+    """Base class of curricula that sample feature values; other features have defaults. Ids are 0, 1, 2, …."""
 
     def features(self) -> list[Feature]:
-        """Returns distributions that hold all values which may be sampled."""
+        """Returns distributions that cover all values that `sample` can return."""
         raise NotImplementedError
 
     def sample(self, rng: np.random.Generator) -> dict[str, Any]:
@@ -316,7 +316,7 @@ class Sampling(Curriculum):
 
 
 class Custom(Curriculum):
-    """Chooses by weights that your function computes from the statistics.
+    """Chooses contexts with weights that your function computes from `statistics`.
 
     Args:
         function: `(statistics) -> weights`: numbers of at least 0, not all 0, as an array in the order of
@@ -345,9 +345,9 @@ class Custom(Curriculum):
 
 
 class Handed(Selector):
-    """Uses the contexts that a curriculum in another process chooses, and collects ended episodes for it.
+    """Receives contexts from a curriculum in another process, and collects completed episodes for it.
 
-    For environments that a framework puts into processes of their own; see `envoi.adapters.sb3.CurriculumVecEnv`.
+    Use it when a framework runs environments in separate processes; see `envoi.adapters.sb3.CurriculumVecEnv`.
     """
 
     by_position = True
@@ -357,7 +357,7 @@ class Handed(Selector):
         super().__init__()
 
     def exchange(self, coming: Iterable[tuple[Any, Context]]) -> list[Mapping[str, Any]]:
-        """Queues contexts with their ids; returns the episodes that have ended since the last call."""
+        """Queues contexts with their ids. Returns the episodes that have ended since the last call."""
         self.position = {**self.position, "coming": (*self.position.get("coming", ()), *coming)}
         ended, self._ended = self._ended, []
         return ended

@@ -16,18 +16,18 @@ class LearningProgress(Curriculum):
     """Chooses by bidirectional learning progress of success rates (Kanitscheider et al., 2021, arXiv:2106.14876).
 
     As in "OMNI" (Zhang et al., 2023, arXiv:2306.01711), averages start from the first rate: here a context's averages
-    start at its first update. An update takes the mean success by context of the last `update_every` episodes; contexts
-    without any keep their averages. A part `uniform` of all choices is uniform: contexts are evaluated only by
-    training, so one that is never chosen could make no progress.
+    start at its first update. An update uses the mean success per context over the last `update_every` episodes;
+    contexts without episodes keep their averages. A fraction `uniform` of choices is uniform, because only training
+    evaluates contexts, so a context that is never chosen could show no progress.
 
     Args:
-        baseline: The success rates of a random policy, below 1, by id; 0 for those that it leaves out.
+        baseline: The success rate of a random policy (below 1) by context id; 0 for other contexts.
         smoothing: The weight of a new value in both averages, the fast one and the slow one that follows it.
-        reweighing: θ of the function that stretches low success rates.
-        uniform: The part of choices that are uniform.
+        reweighing: The parameter θ of the function that stretches low success rates.
+        uniform: The fraction of choices that are uniform.
         update_every: The number of episodes between updates.
-        bounds: `(low, high)` of returns, which count as success rates from 0 to 1, in place of the success that the
-            environment reports. A return outside is an error.
+        bounds: `(low, high)` of returns. Returns are then rescaled to success rates from 0 to 1, in place of the
+            success that the environment reports. A return outside the bounds is an error.
         seed: See `Curriculum`.
     """
 
@@ -102,7 +102,7 @@ class LearningProgress(Curriculum):
 
     @property
     def progress(self) -> NDArray[np.float64]:
-        """The absolute change of each context's success rate, in the order of `contexts_keys`; forgetting counts."""
+        """The absolute change of each context's success rate, up or down, in the order of `contexts_keys`."""
         return np.abs(self._reweighed(self._fast) - self._reweighed(self._slow))
 
     def _reweighed(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:

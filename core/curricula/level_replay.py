@@ -34,12 +34,12 @@ class PrioritizedLevelReplay(Curriculum):
     """Replays contexts with high scores more often (Jiang et al., 2021, arXiv:2010.03934).
 
     A context has the probability (1 - staleness) · P + staleness · Q. P is proportional to h^(1 / temperature), where h
-    is its score or 1 / the rank of its score, and Q to the number of choices since it was chosen, both among contexts
-    with a score. Among equal scores, the later context's ranks higher. A new score replaces the last one. Contexts
-    without a score are chosen first, uniformly.
+    is its score or 1 / the rank of its score, and Q to the number of choices since it was last chosen, both among
+    contexts with a score. Among equal scores, the later context's ranks higher. A new score replaces the last one.
+    Contexts without a score are chosen first, uniformly.
 
-    Over a `space`, contexts are new samples of it, with ids 0, 1, 2, …. A buffer keeps those with high scores. Once it
-    is full, a part `replay` of all choices replays them, and a new one enters if its score is at least the score of the
+    With `space`, contexts are new samples from it, with ids 0, 1, 2, …. A buffer keeps those with high scores. Once it
+    is full, a fraction `replay` of choices replays them, and a new one enters if its score is at least the score of the
     kept one with the lowest probability. Policies learn from new contexts too, which robust PLR (Jiang et al., 2021,
     arXiv:2110.02439) does not allow: a selector cannot withhold gradients.
 
@@ -47,22 +47,22 @@ class PrioritizedLevelReplay(Curriculum):
     enters the buffer like a new one: ACCEL (Parker-Holder et al., 2022, arXiv:2203.01302).
 
     Args:
-        score: Over the last 20 episodes of a context: `"learnability"`, p (1 - p) of its success rate;
+        score: A score over a context's last 20 episodes: `"learnability"`, p (1 - p) of its success rate;
             `"return_error"`, |return - its exponential average| (before it has one, that of all contexts);
-            `"max_return_gap"`, its highest return - their mean; `"slope"`, |slope of its returns|. Of a critic, from
-            the `score` that `tell` gets: `"value_l1"`, `"positive_value_loss"`, `"max_mc"`, see `critic_score`.
+            `"max_return_gap"`, its highest return - their mean; `"slope"`, |slope of its returns|. Or a critic's score,
+            passed to `tell` as `score`: `"value_l1"`, `"positive_value_loss"`, `"max_mc"`, see `critic_score`.
         transform: `"rank"` or `"proportional"`.
-        temperature: The lower, the more the highest scores are preferred.
+        temperature: Lower values prefer the highest scores more strongly.
         staleness: The weight of Q.
-        space: The features that are sampled, as `Sampled` takes them; None to replay the set.
-        buffer: The number of contexts that are kept, where new ones are made; None for 1,000.
-        mutate: `(context, rng) -> context`.
-        replay: The part of choices that replay, over a space; None for 0.5, with `mutate` 0.8.
+        space: The features to sample, as for `Sampled`, or None to replay a fixed set of contexts.
+        buffer: The number of contexts to keep, with `space`; None for 1,000.
+        mutate: `(context, rng) -> context`, or None for no mutation.
+        replay: The fraction of choices that replay, with `space`; None for 0.5, or 0.8 with `mutate`.
         seed: See `Curriculum`.
 
     Raises:
-        ContextError: An argument is impossible; in `tell`, an episode has no success or no score where `score` needs
-            one.
+        ContextError: An argument is invalid. `tell` raises it if an episode lacks the success or score that `score`
+            needs.
     """
 
     learned = ("_levels", "_scores", "_average", "_ended")
@@ -203,7 +203,7 @@ class PrioritizedLevelReplay(Curriculum):
     # Choices.
 
     def weigh(self) -> NDArray[np.float64]:
-        """Returns the probability of each context to be replayed next."""
+        """Returns the probability that each context is replayed next."""
         if self._kept is None:
             self._kept = self._prioritised()
         idle = self.position["idle"] if self._all_scored else np.where(np.isnan(self._scores), 0, self.position["idle"])
@@ -284,13 +284,13 @@ def critic_score(
 
     Args:
         score: `"value_l1"`, the mean absolute generalised advantage; `"positive_value_loss"`, the mean of their
-            positive parts; or `"max_mc"`, how far the values are below the highest return, as a mean.
+            positive parts; or `"max_mc"`, the mean gap between the highest return and the values.
         rewards: The reward of each step.
-        values: The value of each observation that a step began with.
+        values: The value of the observation before each step.
         last: The value of the last observation; 0 if the episode has terminated.
-        highest: The highest undiscounted return of the context in any episode; None for the return of `rewards`.
-        discount: The discount of a step.
-        trace: The λ of the advantages.
+        highest: The highest undiscounted return of the context so far, or None for the return of `rewards`.
+        discount: The discount factor per step.
+        trace: The parameter λ of generalised advantage estimation.
     """
     check_choice("score", score, OF_A_CRITIC)
     if score == "max_mc":

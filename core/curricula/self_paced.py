@@ -19,16 +19,16 @@ Vector = NDArray[np.float64]
 class SelfPaced(Sampling):
     """Samples contexts from a normal distribution that moves towards a target (Klink et al., 2021, JMLR 22).
 
-    Every `update_every` episodes, the distribution moves as near to the target as it can, in Kullback-Leibler
-    divergence, with a divergence from the old distribution of at most `kl` and an expected return of at least `bound`,
-    estimated by importance weights. Until a mean return has reached the bound once, a move raises the expected return
+    Every `update_every` episodes, the distribution moves as close to the target (in KL divergence) as two limits allow:
+    its KL divergence from the old distribution is at most `kl`, and its expected return, estimated by importance
+    weights, is at least `bound`. Until a mean return has reached the bound once, a move raises the expected return
     instead; after that, the distribution stays while the mean is below the bound. Needs scipy.
 
     Args:
-        start: The first distribution: `NormalFloat` features, which are independent.
-        target: The last one, of the same features. Values beyond its bounds, or those of the environment's features,
-            are clipped.
-        kl: The largest divergence of one move.
+        start: The first distribution, a list of independent `NormalFloat` features.
+        target: The final distribution of the same features. Samples are clipped to its bounds and to those of the
+            environment's features.
+        kl: The largest KL divergence of one move.
         bound: The return that the distribution must keep.
         update_every: The number of episodes between moves.
         seed: See `Curriculum`.
@@ -38,7 +38,7 @@ class SelfPaced(Sampling):
         std: The current standard deviation.
 
     Raises:
-        MissingBackend: Raised by `tell`: scipy is not installed.
+        MissingBackend: scipy is not installed. Raised by `tell`.
     """
 
     learned = ("mean", "std", "_has_reached", "_rows")

@@ -18,16 +18,16 @@ Box = Mapping[str, tuple[float, float]]
 
 
 class Sequential(Curriculum):
-    """Chooses uniformly among the contexts of a stage; the results of episodes decide when the stage changes.
+    """Chooses uniformly from the contexts of the current stage. Results of episodes decide when the stage changes.
 
-    After each `window` episodes of the current stage (others do not count), the mean of `measure` decides: from
-    `promote` on, the next stage begins; below `promote - margin` in `patience` windows in a row, the previous one.
+    After every `window` episodes of the current stage, the mean of `measure` decides: at `promote` or above, the next
+    stage begins; below `promote - margin` in `patience` windows in a row, the previous stage resumes.
 
     Args:
         stages: Lists of ids, the first stage first.
-        promote: The mean from which the next stage begins.
+        promote: The mean at or above which the next stage begins.
         window: The number of episodes in each mean.
-        patience: The number of windows in a row that are needed to go back.
+        patience: The number of consecutive windows below the margin before going back.
         margin: How far below `promote` a mean must be to go back; None to never go back.
         measure: `"success"`, `"return"` or `"length"`.
         seed: See `Curriculum`.
@@ -95,13 +95,13 @@ class Sequential(Curriculum):
 class Annealed(Sampling):
     """Samples features uniformly from a box that moves from `start` to `end`; other features have their defaults.
 
-    Each bound moves linearly with the sum of the lengths of all episodes that have ended, or of their successes, until
-    that reaches `steps`.
+    Each bound moves linearly with the total length (or successes) of completed episodes, until the total reaches
+    `steps`.
 
     Args:
         start: The first box, `{feature: (low, high)}`.
         end: The last box, of the same features.
-        steps: The sum at which the box reaches `end`.
+        steps: The total at which the box reaches `end`.
         measure: `"length"` or `"success"`.
         seed: See `Curriculum`.
     """

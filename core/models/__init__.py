@@ -53,7 +53,7 @@ def make(name: str, max_episode_steps: int | None = None, compiled: bool = False
 
     Args:
         name: One of `NAMES`.
-        max_episode_steps: A time limit in place of the usual one.
+        max_episode_steps: A time limit that replaces the usual one.
         compiled: If True, a single-agent model steps in a compiled kernel; see `envoi.compiled`.
         **arguments: Arguments of the model's constructor.
 

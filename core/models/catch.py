@@ -23,7 +23,7 @@ class CatchState(NamedTuple):
 
 
 class Catch(Model):
-    """bsuite's catch (Osband et al., 2020): the ball falls a row a step; +1 for catching it, -1 for missing it."""
+    """bsuite's catch (Osband et al., 2020): the ball falls one row per step; +1 for catching it, -1 for missing it."""
 
     observation_spec = Array((ROWS, COLUMNS), "float32", 0, 1, "board")
     action_spec = Discrete(3, name="action")  # left, stay, right

@@ -45,7 +45,7 @@ class GridState(NamedTuple):
 class GridWorld(Model):
     """The four rooms of Sutton, Precup and Singh (1999), with a new goal each episode; reward 1 at the goal.
 
-    The actions are up, right, down, left. With the probability `slip` of the context, a random one replaces the action.
+    The actions are up, right, down, left. With probability `slip` (from the context), a random action replaces it.
     """
 
     observation_spec = {  # noqa: RUF012 (a spec: read, never written)

@@ -41,13 +41,13 @@ class MazeState(NamedTuple):
 class Maze(Model):
     """The mazes of unsupervised environment design (Dennis et al., 2020, arXiv:2012.02096), one for each context.
 
-    A context has the walls, where bit c of `row3` is set if there is one in column c of row 3, and the cells of agent
-    and goal, counted row by row from 0 to 168. Both cells are free, whatever the walls are; if they are the same, the
-    goal is in the next one. `level` makes a context of a picture, and `mutate` changes one, as ACCEL does.
+    A context gives the walls (bit c of `row3` is set for a wall in column c of row 3) and the cells of agent and goal,
+    counted row by row from 0 to 168. Walls never block these two cells; if they are the same, the goal moves to the
+    next cell. `level` makes a context from a text map, and `mutate` changes one, as in ACCEL.
 
-    The actions are turn left, turn right, forward. The agent observes its heading, and the 5 by 5 cells before it: it
-    looks up from the middle of the last row. `view[0]` has the walls, also those around the maze, and `view[1]` the
-    goal, also behind walls. Reaching it in step t gives 1 - 0.9 · t / limit.
+    The actions are turn left, turn right, forward. The agent observes its heading and the 5 by 5 cells in front of it:
+    it looks up from the middle of the last row. `view[0]` shows walls, including the border, and `view[1]` the goal,
+    even behind walls. Reaching the goal in step t gives 1 - 0.9 · t / limit.
 
     Args:
         limit: The number of steps after which an episode is truncated.
@@ -84,11 +84,11 @@ class Maze(Model):
 
     @staticmethod
     def mutate(context: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-        """Returns a context with five changes, each of which adds or removes a wall or moves the agent or the goal.
+        """Returns a copy of a level with five changes: each adds or removes a wall, or moves the agent or goal.
 
         Args:
             context: The level.
-            rng: Chooses the changes.
+            rng: The random generator.
         """
         changed = dict(context)
         for cell, kind in zip(rng.integers(CELLS, size=5).tolist(), rng.integers(4, size=5).tolist(), strict=True):

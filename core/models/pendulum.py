@@ -31,10 +31,10 @@ class PendulumState(NamedTuple):
 
 
 class Pendulum(Model):
-    """The swing-up task as gymnasium's Pendulum-v1 has it; it never terminates.
+    """The swing-up task of gymnasium's Pendulum-v1, which never terminates.
 
-    The features of its context are CARL's. The angular velocity is not bounded in the observation's spec, because a
-    context may set `max_speed`.
+    The features of its context are CARL's. The observation spec does not bound the angular velocity, because a context
+    may set `max_speed`.
     """
 
     observation_spec = Array((3,), "float32", [-1, -1, -np.inf], [1, 1, np.inf])

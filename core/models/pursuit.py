@@ -35,9 +35,9 @@ class PursuitState(NamedTuple):
 class Pursuit(MultiModel):
     """Benda's pursuit game (1985) with two hunters, all moving at once.
 
-    Each agent observes the positions of the others relative to itself. A hunter on the prey's field catches it: the
+    Each agent observes the positions of the others relative to itself. A hunter in the prey's cell catches it: the
     hunters share a reward of 1, the prey gets -1, and the episode ends. Until then, the prey gets 0.01 per step. With
-    the probability `stumble` of the context, the prey stays where it is.
+    probability `stumble` (a context feature), the prey does not move.
     """
 
     possible_agents = AGENTS

@@ -29,7 +29,7 @@ class RpsState(NamedTuple):
 class RockPaperScissors(MultiModel):
     """The zero-sum game with simultaneous choices.
 
-    Each player observes the last choice of the other; the last round truncates both.
+    Each player observes the other's last choice. The last round truncates both players.
     """
 
     possible_agents = PLAYERS

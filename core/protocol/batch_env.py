@@ -74,13 +74,13 @@ def as_mask(mask: Any, n: int, what: str) -> Mask | None:
 
 
 class BatchEnv(Env):
-    """n lanes of one environment. Specs describe a single lane; every value has a leading axis of n.
+    """A batch of n lanes of one environment. Specs describe a single lane; values have a leading axis of size n.
 
     Args:
         n: The number of lanes.
 
     Attributes:
-        restarts: The supported ways to reset some of the lanes: `"step"`, ended lanes during the following step, by
+        restarts: The supported ways to reset only some lanes: `"step"`, ended lanes during the next step, by
             `restart=`; `"reset"`, ended lanes right after their end, by `reset(mask=…)`; `"live"`, any lanes at any
             time, by `reset(mask=…)`.
         lanes_can_wait: True if some lanes can act while the others pause, by `step(…, hold=…)`.
@@ -121,31 +121,30 @@ class BatchEnv(Env):
         raise NotImplementedError
 
     def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
-        """Acts once in every lane, except in those that begin a new episode instead, or pause.
+        """Steps every lane, except lanes that begin a new episode instead or pause.
 
         Args:
-            action: The actions, with leaves of shape (n, …); those of lanes that do not act are ignored.
+            action: The actions, with leaves of shape (n, …). Actions of lanes that do not act are ignored.
             restart: The lanes to reset instead, bool of shape (n,). They return their first observation and reset info,
                 reward 0, both flags False, and discount 1.
-            hold: The lanes that pause, bool of shape (n,), whether they have ended or not. They keep everything, and
+            hold: The lanes that pause, bool of shape (n,); they may have ended. Their state does not change, and they
                 return their current observation, an empty info, reward 0, both flags False, and discount 1.
 
         Raises:
-            EpisodeError: One of the other lanes has not been reset, or has ended.
+            EpisodeError: A lane that must act has not been reset, or has ended.
             SpecError: A lane is in both masks, or the lanes of this batch cannot pause; see `lanes_can_wait`.
         """
         raise NotImplementedError
 
     def seeds_of_lanes(self, seed: int) -> list[int]:
-        """Returns the seed of each lane's generator after `reset(seed=seed)`; equal seeds if the lanes share one."""
+        """Returns the seed that `reset(seed=seed)` gives to each lane's generator (equal seeds if lanes share one)."""
         return [seed] * self.batch_size
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
-        """Sets features for the coming episodes of some lanes, in a batch whose lanes take contexts.
+        """Sets context features for the coming episodes of some lanes, if the batch supports contexts.
 
         Args:
-            context: By feature, one value for each of these lanes, or one for all of them. The values must have been
-                checked.
+            context: Maps each feature to one value per selected lane, or to one value for all. Check the values first.
             lanes: The indices of the lanes.
         """
         native = cast("Any", self)

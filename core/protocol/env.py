@@ -36,7 +36,7 @@ class Reset(NamedTuple):
 
     Attributes:
         observation: A value of `observation_spec`.
-        info: Additional entries; a new dict each time.
+        info: Additional information, a new dict each time.
     """
 
     observation: Any
@@ -49,11 +49,10 @@ class Step(NamedTuple):
     Attributes:
         observation: A value of `observation_spec`.
         reward: A value of `reward_spec`.
-        terminated: True if an end state was reached.
-        truncated: True if the episode was cut off; may be True together with `terminated`.
-        discount: The factor on all later rewards: 0 after a termination and 1 otherwise, unless the environment
-            defines it.
-        info: Additional entries; a new dict each time.
+        terminated: True if the episode reached a terminal state.
+        truncated: True if the episode was truncated. Both flags may be True.
+        discount: The factor on all later rewards. The default is 0 after termination and 1 otherwise.
+        info: Additional information, a new dict each time.
     """
 
     observation: Any
@@ -95,10 +94,10 @@ class Env(Process):
         action_spec: The spec of actions.
         reward_spec: The spec of rewards; follows `rewarder`.
         discount_spec: The spec of discounts.
-        state_spec: The spec of `state`; None if it is not declared.
-        batch_size: None; in a `BatchEnv`, the number of lanes. Specs always describe a single lane.
-        metadata: Facts such as `render_modes` and `render_fps` (frames per second).
-        render_mode: The kind of result of `render`: None, `"rgb_array"`, `"human"`, …
+        state_spec: The spec of `state`, or None if not declared.
+        batch_size: The number of lanes in a `BatchEnv`, otherwise None. Specs always describe a single lane.
+        metadata: A dict with keys such as `render_modes` and `render_fps` (frames per second).
+        render_mode: The format in which `render` returns images: None, `"rgb_array"`, `"human"`, …
     """
 
     reward_spec: SpecTree = REWARD
@@ -111,21 +110,21 @@ class Env(Process):
 
         Args:
             seed: Seeds all random streams; None continues them.
-            options: Settings of this episode, whose meaning the environment defines; the mapping is never changed.
+            options: Settings of this episode, which the environment interprets. The mapping is not modified.
 
         Returns:
-            The first observation, and an info.
+            The first observation and an info dict.
         """
 
     @abstractmethod
     def step(self, action: Any) -> Step:
-        """Acts once.
+        """Takes one action.
 
         Args:
             action: A value of `action_spec`.
 
         Raises:
-            EpisodeError: There was no reset yet, or the episode has ended.
+            EpisodeError: The environment has not been reset, or the episode has ended.
         """
 
     @property
@@ -134,9 +133,9 @@ class Env(Process):
         """The latest observation, the same object until the next step or reset.
 
         Raises:
-            EpisodeError: There was no reset yet.
+            EpisodeError: The environment has not been reset yet.
         """
 
     def sample_action(self) -> Any:
-        """Returns a random action, from the action stream: sampling never changes the dynamics."""
+        """Samples a random action from the action stream, which does not affect the dynamics."""
         return sample(self.action_spec, self.streams.action)

@@ -143,13 +143,13 @@ def _beside_step(env: Env | MultiEnv, name: str, otherwise: Any) -> Any:
 
 
 def explain(env: Any) -> str:
-    """Returns the source that envoi wrote for an environment's step, with a comment above the lines of each layer.
+    """Returns the source code that envoi generated for an environment's step, with a comment above each layer's lines.
 
-    The text is the same for the same composition of layers. If the environment's own `step` is called instead, the
-    comment says so, and where to look further.
+    Equal layers give equal text. If envoi calls the environment's own `step` instead, the comment says so and where to
+    look.
 
     Args:
-        env: A form of any framework, or a core environment, for which it is the step that forms and wrappers call.
+        env: A form of any framework, or a core environment (then its step as forms and wrappers call it).
 
     Raises:
         SpecError: `env` has no step.

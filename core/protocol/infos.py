@@ -21,20 +21,20 @@ class SomeLanes(dict[Any, Any]):
 
 
 class Infos(Sequence[Info]):
-    """The infos of all lanes, a sequence of dicts; the values of each lane keep their types.
+    """The infos of all lanes, as a sequence of dicts. Values keep their types.
 
-    It is made from one dict per lane, or from columns: arrays with one element per lane.
+    Make it from one dict per lane, or from columns: arrays with one element per lane.
 
     Args:
-        lanes: One dict per lane.
-        columns: Arrays of shape (n, …), by name, in place of `lanes`.
+        lanes: A list with one dict per lane.
+        columns: Arrays of shape (n, …) by name, used instead of `lanes`.
         n: The number of lanes, with `columns`.
         mask: The lanes that have the entries of `columns`, bool of shape (n,); the others have empty dicts.
-        masks: For columns that only some of these lanes have, the lanes that do, bool of shape (n,), by name.
+        masks: Maps names of columns that only some of these lanes have to masks of those lanes, bool of shape (n,).
 
     Attributes:
-        columns: The given columns; None if it was made from dicts.
-        mask: The lanes that have the entries of `columns`; None for all.
+        columns: The given columns, or None if made from dicts.
+        mask: Mask of the lanes that have the entries of `columns`, or None for all.
         masks: The masks of single columns; None if there are none.
     """
 
@@ -53,10 +53,10 @@ class Infos(Sequence[Info]):
         self._n = n if lanes is None else len(lanes)
 
     def adding(self, columns: Mapping[Any, Any], mask: NDArray[np.bool_] | None = None) -> Infos:
-        """Returns these infos with additional entries.
+        """Returns a copy with additional entries.
 
         Args:
-            columns: Arrays of shape (n, …), by name; in a `SomeLanes`, lanes can lack some of the entries.
+            columns: Arrays of shape (n, …) by name, or a `SomeLanes`, in which lanes can lack entries.
             mask: The lanes that get the entries, bool of shape (n,), if these infos were made from dicts; None for all.
         """
         masks = columns.masks if type(columns) is SomeLanes else None

@@ -44,7 +44,7 @@ SYNTHETIC = "synthetic_observation"
 
 
 class MultiReset(NamedTuple):
-    """The result of `reset`: observations of the agents that act first, and infos of all agents in play."""
+    """The result of `reset`: the observations of agents that act first, and the infos of all agents in play."""
 
     observations: dict[Any, Any]
     infos: dict[Any, Info]
@@ -56,12 +56,11 @@ class MultiStep(NamedTuple):
     Attributes:
         observations: The observations of the agents that act next, and the final ones of agents that have just ended.
         rewards: A value of `reward_spec[agent]` for each agent that was in play or has just joined.
-        terminated: True for an agent that reached an end state.
-        truncated: True for an agent that was cut off; both flags may be True.
-        discounts: The factor on all later rewards of the agent: 0 after a termination and 1 otherwise, unless the
-            environment defines it.
-        infos: A dict of additional entries for each agent in `rewards`; entries that belong to no specific agent are
-            under `"__common__"`.
+        terminated: True for an agent that reached a terminal state.
+        truncated: True for an agent that was truncated. Both flags may be True.
+        discounts: The factor on the agent's later rewards. The default is 0 after termination and 1 otherwise.
+        infos: An info dict for each agent in `rewards`. Entries that belong to no specific agent are under
+            `"__common__"`.
     """
 
     observations: dict[Any, Any]
@@ -116,7 +115,7 @@ class MultiEnv(Process):
         action_spec: The spec of each agent's actions.
         reward_spec: The spec of each agent's rewards; follows `rewarder`, which returns a mapping too.
         discount_spec: The spec of each agent's discounts.
-        state_spec: The spec of `state`; None if it is not declared.
+        state_spec: The spec of `state`, or None if not declared.
     """
 
     possible_agents: tuple[Any, ...]
@@ -128,16 +127,16 @@ class MultiEnv(Process):
     @property
     @abstractmethod
     def agents(self) -> tuple[Any, ...]:
-        """The agents in play, in the order of `possible_agents`; empty before the first reset and after the end."""
+        """The agents in play, in the order of `possible_agents`. Empty before the first reset and after an episode."""
 
     @property
     def turn(self) -> tuple[Any, ...] | None:
-        """The agents that act next while the others wait; None if all agents in play act."""
+        """The agents that act next while the others wait, or None if all agents in play act."""
         return None
 
     @property
     def acting(self) -> tuple[Any, ...]:
-        """The agents whose actions the next step takes."""
+        """The agents that must act in the next step."""
         turn = self.turn
         return self.agents if turn is None else turn
 
@@ -147,7 +146,7 @@ class MultiEnv(Process):
 
         Args:
             seed: Seeds all random streams; None continues them.
-            options: Settings of this episode, whose meaning the environment defines; the mapping is never changed.
+            options: Settings of this episode, which the environment interprets. The mapping is not modified.
 
         Returns:
             The first observations of the agents that act first, and infos of all agents in play.
@@ -155,18 +154,19 @@ class MultiEnv(Process):
 
     @abstractmethod
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
-        """Acts once.
+        """Takes one action of each acting agent.
 
         Args:
             actions: A value of `action_spec[agent]` for each agent in `acting`, and for no other.
 
         Raises:
-            EpisodeError: There was no reset yet, the episode has ended, or `actions` has other agents than `acting`.
+            EpisodeError: The environment has not been reset, the episode has ended, or the agents are not those in
+                `acting`.
         """
 
     @abstractmethod
     def observation(self, agent: Any) -> Any:
-        """Returns the current observation of an agent in play, or the final one of an agent that has ended.
+        """Returns the current observation of an agent in play, or the final observation of an agent that has ended.
 
         The observation is the same until the next step. The call does not affect later random numbers.
 
@@ -178,10 +178,10 @@ class MultiEnv(Process):
         """
 
     def sample_actions(self, infos: Mapping[Any, Info] | None = None) -> dict[Any, Any]:
-        """Returns a random action for each agent in `acting`, from the action stream.
+        """Samples a random action for each agent in `acting` from the action stream.
 
         Args:
-            infos: The infos of the last step or reset, whose action masks are respected; None ignores masks.
+            infos: The infos of the last step or reset, to respect their action masks. None ignores masks.
         """
         rng, masks = self.streams.action, infos or {}
         return {agent: _sample(self.action_spec[agent], masks.get(agent, {}).get(MASK), rng) for agent in self.acting}

@@ -25,11 +25,11 @@ FROM_SPACE = "`envoi.adapters.gymnasium.from_space` converts a gymnasium space"
 
 @dataclass(frozen=True)
 class Snapshot:
-    """An opaque copy of an environment's state; later steps do not change it.
+    """An opaque copy of an environment's state, which later steps do not change.
 
     Attributes:
         owner: The class of the environment from which it was taken.
-        content: The state, in a format that only this class reads.
+        content: The state, in a format private to that class.
     """
 
     owner: type
@@ -60,19 +60,19 @@ class Kind(ABCMeta):
 
 
 class Process(metaclass=Kind):
-    """The base of all environments: specs, random streams, a rewarder, snapshots, rendering.
+    """Base class of all environments, with specs, random streams, a rewarder, snapshots and rendering.
 
     Attributes:
         observation_spec: The spec of observations.
         action_spec: The spec of actions.
         reward_spec: The spec of rewards; follows `rewarder`.
         discount_spec: The spec of discounts.
-        state_spec: The spec of `state`; None if it is not declared.
-        metadata: Facts such as `render_modes` and `render_fps` (frames per second).
-        render_mode: The kind of result of `render`: None, `"rgb_array"`, `"human"`, …
-        takes_options: True if the options of a reset reach the author's code; False for an environment whose framework
-            has no reset options. See `untaken`.
-        made_by: A description of its construction, which adapters write and read; None for one that they did not make.
+        state_spec: The spec of `state`, or None if not declared.
+        metadata: A dict with keys such as `render_modes` and `render_fps` (frames per second).
+        render_mode: The format in which `render` returns images: None, `"rgb_array"`, `"human"`, …
+        takes_options: True if reset options reach the author's code; False if the environment's framework has no reset
+            options. See `untaken`.
+        made_by: How an adapter constructed this environment, or None if no adapter did.
     """
 
     observation_spec: SpecTree = _Undeclared("observation")
@@ -102,50 +102,49 @@ class Process(metaclass=Kind):
     @property
     @abstractmethod
     def state(self) -> Any:
-        """The state of the process, which together with the random streams determines the future.
+        """The state of the environment. State and random streams together determine the future.
 
         Raises:
-            EpisodeError: There was no reset yet.
+            EpisodeError: The environment has not been reset yet.
         """
 
     @property
     def step_record(self) -> Record:
-        """The record of the episode, shared by all layers that one function steps."""
+        """The episode record, shared by all layers that a single generated function steps."""
         if self._step_record is None:
             self._step_record = Record(None)
         return self._step_record
 
     @property
     def outer_record(self) -> Record:
-        """The record of outer layers, which they share if the user wrote this environment's `step`."""
+        """The episode record that outer layers share if this environment has a custom `step`."""
         if self._outer_record is None:
             self._outer_record = Record(None)
         return self._outer_record
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
-        """Returns an observation spec that is valid in the given contexts, the current one and the default one.
+        """Returns an observation spec that is valid in the given, the current and the default context.
 
-        Most environments have the same spec under all contexts. An environment whose bounds depend on the context may
-        afterwards be given any of these contexts.
+        Most environments have the same spec in all contexts. Others may use any of these contexts afterwards.
 
         Args:
-            contexts: Contexts that have the lowest and highest values of each feature that will be used.
+            contexts: Contexts with the lowest and highest value of each feature that will be used.
         """
         return self.observation_spec
 
     def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the reset options that would not reach the author's code.
+        """Returns the reset options that no code of the environment would receive.
 
-        A wrapper that reads options itself overrides this too, and asks the inner environment about the rest.
+        A wrapper that reads options overrides this method, and asks the inner environment about the other options.
 
         Args:
-            options: The options; the mapping is not changed.
+            options: The options. The mapping is not modified.
         """
         return {} if self.takes_options else dict(options)
 
     @property
     def rewarder(self) -> Rewarder:
-        """The reward function; can be set to a `Rewarder` or a function (state, action, next_state)."""
+        """The reward function. Set it to a `Rewarder` or a function (state, action, next_state)."""
         held = self._rewarder
         return self._native_rewarder() if held is None else held.rewarder if isinstance(held, StreamBound) else held
 
@@ -164,7 +163,7 @@ class Process(metaclass=Kind):
 
     @property
     def given_rewarder(self) -> Rewarder | None:
-        """The rewarder that was set, or None while the environment's own is in use."""
+        """The rewarder that was set, or None for the environment's own."""
         return None if self._rewarder is None else self.rewarder
 
     def _spec_under(self, rewarder: Rewarder) -> SpecTree:
@@ -173,12 +172,12 @@ class Process(metaclass=Kind):
 
     @property
     def is_unchanged(self) -> bool:
-        """True while the rewarder is the original one, and so is the context of an imported environment."""
+        """True unless the rewarder, or the context of an imported environment, differs from the original."""
         return self._rewarder is None
 
     @property
     def declared_reward_spec(self) -> SpecTree:
-        """The reward spec of the environment's own rewarder, even while another is set."""
+        """The reward spec of the environment's own rewarder, even if another rewarder is set."""
         return self.reward_spec if self._rewarder is None else self._declared_reward_spec
 
     @property
@@ -188,14 +187,14 @@ class Process(metaclass=Kind):
 
     @property
     def streams(self) -> Streams:
-        """The random generators, which `reset(seed=…)` replaces."""
+        """The random generators. `reset(seed=…)` replaces them."""
         if self._streams is None:
             self._streams = Streams()
         return self._streams
 
     @property
     def rng(self) -> np.random.Generator:
-        """The generator of the dynamics. Setting it also replaces the other streams, by ones derived from it."""
+        """The random generator of the dynamics. Setting it also derives new generators for the other streams."""
         return self.streams.dynamics
 
     @rng.setter
@@ -203,7 +202,7 @@ class Process(metaclass=Kind):
         self._streams = Streams.from_generator(generator)
 
     def snapshot(self) -> Snapshot:
-        """Returns a copy of everything that determines the future (state, counters, random streams), for `restore`.
+        """Copies everything that determines the future (state, counters, random streams), for `restore`.
 
         Raises:
             SnapshotUnsupported: A part of the environment cannot be copied.
@@ -211,10 +210,10 @@ class Process(metaclass=Kind):
         raise SnapshotUnsupported(f"{type(self).__name__} does not support snapshots")
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Returns to the state of a snapshot, which can be restored any number of times.
+        """Restores the state of a snapshot. A snapshot can be restored repeatedly.
 
         Args:
-            snapshot: The result of `snapshot` of an environment of the same class.
+            snapshot: A result of `snapshot`, from an environment of the same class.
 
         Raises:
             SnapshotUnsupported: The snapshot was taken from another class of environment.
@@ -236,23 +235,23 @@ class Process(metaclass=Kind):
     def assign_lane(self, number: int) -> None:
         """Sets the lane number: the index among all environments that are stepped together. Call it before a reset.
 
-        `Contextual` starts its round of contexts at this index, so that lanes have different contexts. Batches,
-        wrappers and importers pass it on; resets, copies and snapshots keep it.
+        `Contextual` starts to cycle through its contexts at this index, so that lanes have different contexts. Batches,
+        wrappers and imports forward it; resets, copies and snapshots keep it.
 
         Args:
-            number: The index, at least 0; for a batch, the index of its first lane, which the others follow.
+            number: The index, at least 0. For a batch, the index of its first lane; its other lanes follow.
         """
 
     def render(self) -> Any:
-        """Returns a picture of the state, of the kind `render_mode`; for `"rgb_array"`, uint8 (height, width, 3)."""
+        """Renders the state as `render_mode` says; for `"rgb_array"`, returns uint8 of shape (height, width, 3)."""
         return None
 
     def close(self) -> None:
-        """Releases the resources of the environment; can be called repeatedly."""
+        """Releases the environment's resources. It is safe to call it repeatedly."""
 
     @property
     def unwrapped(self) -> Any:
-        """The innermost environment, inside all wrappers and exports: the model, or the imported environment itself."""
+        """The innermost environment without wrappers: the model, or the imported environment."""
         return self
 
     def __copy__(self) -> Self:

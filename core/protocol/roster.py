@@ -145,7 +145,7 @@ class Roster:
 
 
 class HasRoster:
-    """Base of environments of several agents that keep a roster: `agents`, `turn` and `acting` are read from it."""
+    """Base class of multi-agent environments that read `agents`, `turn` and `acting` from a roster."""
 
     _roster: Roster
 

@@ -31,7 +31,7 @@ RewardFunction = Callable[..., Any]
 
 
 class Rewarder(OfTransition):
-    """A reward function with a range. Subclasses define `__call__`, and `reward_range` if they know it.
+    """A reward function with a range. Subclasses define `__call__`, and `reward_range` if it is known.
 
     Attributes:
         reward_range: The lowest and the highest reward.
@@ -47,18 +47,18 @@ class Rewarder(OfTransition):
 
     @property
     def spec(self) -> SpecTree:
-        """The spec of the reward; a float64 scalar within `reward_range` unless a subclass overrides it."""
+        """The spec of the reward. The default is a float64 scalar within `reward_range`."""
         low, high = self.reward_range
         return Array((), "float64", None if low == -np.inf else low, None if high == np.inf else high, "reward")
 
     def relabel(
         self, transitions: Iterable[tuple[Any, Any, Any]], rng: np.random.Generator | None = None
     ) -> NDArray[Any]:
-        """Returns the rewards of recorded transitions.
+        """Computes the rewards of recorded transitions.
 
         Args:
             transitions: T triples (state, action, next_state).
-            rng: The source of randomness, for a rewarder that takes a generator.
+            rng: The random generator, for a rewarder that takes one.
 
         Returns:
             The reward of each transition, of shape (T, …).
@@ -89,7 +89,7 @@ class Rewarder(OfTransition):
 
 
 class FunctionReward(OfFunction, Rewarder):
-    """A plain function as a rewarder.
+    """Makes a rewarder from a plain function.
 
     Args:
         function: `(state, action, next_state) -> reward`; if it has a parameter `rng`, it receives a generator.
@@ -123,7 +123,7 @@ _PROTOCOL = ("envoi.protocol.", "envoi.authoring.")
 
 
 class ModelReward(_Specified):
-    """The reward that a model defines itself, with the spec that it declares.
+    """The reward that the model's own `reward` computes, with the model's reward spec.
 
     Args:
         model: The model.
@@ -153,13 +153,13 @@ _IN_PROGRESS: ContextVar[Any] = ContextVar("the native reward of the step that i
 
 
 class NativeReward(_Specified):
-    """The reward that an imported environment computes itself in each step.
+    """The reward that an imported environment itself computes in each step.
 
-    It exists only during that step. It can therefore be composed with other rewarders, but not be computed for other
+    It is known only during that step. You can compose it with other rewarders, but not compute it for other
     transitions.
 
     Args:
-        spec: The spec of that reward.
+        spec: The spec of the reward.
     """
 
     def __init__(self, spec: SpecTree) -> None:
@@ -195,10 +195,10 @@ def stream_bound(rewarder: Rewarder, process: Any) -> Rewarder:
 
 
 class Sum(_Specified):
-    """The sum of the rewards of several rewarders; a sum inside a sum is flattened.
+    """Adds the rewards of several rewarders. Nested sums are flattened.
 
-    If one of the rewards is a mapping from agents, the sum is a mapping too: each agent's rewards are added, and a
-    reward that is not a mapping counts for every agent.
+    If a reward is a dict by agent, so is the sum: each agent's rewards are added, and a reward that is not a dict is
+    added for every agent.
 
     Args:
         *terms: The rewarders, or functions (state, action, next_state).
@@ -215,7 +215,7 @@ class Sum(_Specified):
 
     @property
     def spec(self) -> SpecTree:
-        """The spec of the sum; a dict of specs by agent if a term has one."""
+        """The spec of the sum, or a dict of specs by agent if a term has such a dict."""
         return _combined([term.spec for term in self.terms], _sum)
 
     @property
@@ -230,7 +230,7 @@ class Sum(_Specified):
 
 
 class Scaled(_Specified):
-    """A weight times the reward of a rewarder.
+    """Multiplies the reward of a rewarder by a weight.
 
     Args:
         rewarder: The rewarder, or a function (state, action, next_state).

@@ -33,12 +33,12 @@ class Termination(OfTransition):
         raise NotImplementedError
 
     def of_lanes(self, states: Sequence[Any], actions: Sequence[Any], next_states: Sequence[Any]) -> NDArray[np.bool_]:
-        """Evaluates the condition for n transitions, one by one; returns bools of shape (n,).
+        """Evaluates the condition for n transitions, one by one. Returns bools of shape (n,).
 
         Args:
             states: The n states.
             actions: The n actions.
-            next_states: The n states after them.
+            next_states: The n states after the actions.
         """
         return np.array(list(map(self, states, actions, next_states)), bool)
 
@@ -63,7 +63,7 @@ class Termination(OfTransition):
 
 
 class FunctionTermination(OfFunction, Termination):
-    """A plain function as a termination.
+    """Makes a termination from a plain function.
 
     Args:
         function: `(state, action, next_state) -> bool`; if it has a parameter `rng`, it receives a generator.
@@ -106,7 +106,7 @@ class _Composed(Termination):
 
 
 class AnyTermination(_Composed):
-    """True if at least one of several terminations is true; `a | b`.
+    """True if at least one of several terminations is true. Same as `a | b`.
 
     Args:
         *terms: The terminations, or functions (state, action, next_state); at least one.
@@ -119,7 +119,7 @@ class AnyTermination(_Composed):
 
 
 class AllTermination(_Composed):
-    """True if all of several terminations are true for the same transition; `a & b`.
+    """True if all terminations are true for the same transition. Same as `a & b`.
 
     Args:
         *terms: The terminations, or functions (state, action, next_state); at least one.
@@ -132,7 +132,7 @@ class AllTermination(_Composed):
 
 
 class NotTermination(Termination):
-    """The negation of a termination; `~a`.
+    """Negates a termination. Same as `~a`.
 
     Args:
         term: The termination, or a function (state, action, next_state).

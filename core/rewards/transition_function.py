@@ -51,11 +51,11 @@ class OfTransition(Structured):
 
     @property
     def draws(self) -> bool:
-        """True if the function takes a random generator, `rng`."""
+        """True if the function takes a random generator `rng`."""
         return self._class_draws
 
     def drawn(self, state: Any, action: Any, next_state: Any, rng: np.random.Generator | None) -> Any:
-        """Calls the function, with `rng` if it takes a generator and one was given."""
+        """Calls the function, and passes `rng` if the function takes a generator and `rng` is not None."""
         if rng is None or not self.draws:
             return self(state, action, next_state)
         return cast("Any", self)(state, action, next_state, rng=rng)

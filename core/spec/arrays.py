@@ -21,14 +21,14 @@ class Array(Spec):
     Args:
         shape: The sizes of the axes; `()` for a scalar.
         dtype: Any numpy bool, integer, float or complex dtype.
-        low: Inclusive lower bounds, a number or an array that broadcasts to `shape`; None for no bounds. An element
-            of -inf has no bound, also for integers: this differs from a bound at the smallest integer of the dtype.
+        low: Inclusive lower bounds, a number or an array that broadcasts to `shape`, or None. An element of -inf has no
+            bound, also for integers, unlike an element whose bound is the smallest integer of the dtype.
         high: Inclusive upper bounds, in the same form; an element of inf has no bound.
         name: The name of the value, for frameworks that name their specs.
 
     Attributes:
-        low: The lower bounds, of shape `shape` and dtype `dtype`, or None. For an integer without a bound, the smallest
-            integer of the dtype; `bounded_below` and `low_or_inf` tell the two apart.
+        low: The lower bounds, of shape `shape` and dtype `dtype`, or None. Unbounded integers have the smallest integer
+            of the dtype; `bounded_below` and `low_or_inf` distinguish the two.
         high: The upper bounds, in the same form.
 
     Raises:
@@ -79,15 +79,15 @@ class Array(Spec):
 
     @property
     def low_or_inf(self) -> NDArray[Any] | None:
-        """The lower bounds as the constructor takes them.
+        """The lower bounds, in the form that the constructor accepts.
 
-        Equal to `low`, except where only some integers have a bound: then an object array of Python integers and -inf.
+        Equal to `low`, unless only some integers are bounded: then it is an object array of Python integers and -inf.
         """
         return self.low if self._free_below is None else with_infinity(self.low, self._free_below, -np.inf)
 
     @property
     def high_or_inf(self) -> NDArray[Any] | None:
-        """The upper bounds as the constructor takes them; see `low_or_inf`."""
+        """The upper bounds, in the form that the constructor accepts; see `low_or_inf`."""
         return self.high if self._free_above is None else with_infinity(self.high, self._free_above, np.inf)
 
     def arguments(self) -> dict[str, Any]:
@@ -171,11 +171,11 @@ class Discrete(Spec):
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class MultiDiscrete(Spec):
-    """Arrays of integers; element i lies in start[i], …, start[i] + nvec[i] - 1.
+    """Arrays of integers. Element i is one of start[i], …, start[i] + nvec[i] - 1.
 
     Args:
-        nvec: The number of values of each element, at least 1; its shape is the shape of a value.
-        start: The smallest value of each element, a number or an array of the shape of `nvec`.
+        nvec: The number of values of each element, at least 1. Values have the same shape.
+        start: The smallest value of each element, a number or an array shaped like `nvec`.
         dtype: An integer dtype.
         name: The name of the value, for frameworks that name their specs.
 
@@ -210,7 +210,7 @@ class MultiDiscrete(Spec):
 
     @property
     def last(self) -> NDArray[Any]:
-        """The largest value of each element, an array of the shape and dtype of a value."""
+        """The largest value of each element, as an array."""
         return self.start + (self.nvec - 1).astype(self.dtype)
 
     def validate(self, value: Any, path: str = "value") -> None:

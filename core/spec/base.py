@@ -29,7 +29,7 @@ class Spec:
             path: The name of the value in the message.
 
         Raises:
-            SpecError: `value` lies outside; the message names the place, what was expected and what came.
+            SpecError: `value` lies outside the spec. The message names the place, the expected and the actual value.
         """
         raise NotImplementedError
 
@@ -42,9 +42,9 @@ class Spec:
         return True
 
     def sample(self, rng: np.random.Generator) -> Any:
-        """Returns a random value of this spec.
+        """Samples a random value of this spec.
 
-        Bounded numbers are uniformly distributed; a number is never nan or infinite.
+        Bounded numbers are uniformly distributed. Numbers are never nan or infinite.
 
         Args:
             rng: The source of randomness.
@@ -52,11 +52,11 @@ class Spec:
         raise NotImplementedError
 
     def zeros(self) -> Any:
-        """Returns the value closest to all zeros, or the shortest if values have variable length."""
+        """Returns the value closest to zero, or the shortest value if lengths vary."""
         raise NotImplementedError
 
     def arguments(self) -> dict[str, Any]:
-        """Returns the constructor's arguments that make this spec, by name, in order."""
+        """Returns the constructor arguments of this spec, by name."""
         return {f.name: getattr(self, f.name) for f in fields(cast("Any", self))}
 
     def _key(self) -> Hashable:

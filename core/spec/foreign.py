@@ -14,14 +14,14 @@ from .base import Spec, set_fields, shown
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Foreign(Spec):
-    """The values that a framework-specific space object contains, or the instances of a Python class.
+    """The values of a framework-specific space object, or the instances of a Python class.
 
-    A space object, such as minigrid's `MissionSpace`, converts back to its own framework unchanged, and to no other
-    one. Instances of a class convert to no framework, unless `Represented` turns them into arrays.
+    A space object, such as minigrid's `MissionSpace`, converts back to its own framework unchanged, but to no other
+    framework. Instances of a class convert to no framework, unless `Represented` turns them into arrays.
 
     Args:
         origin: An object with `contains(value)`, `seed(seed)` and `sample()`, such as a gymnasium space; or a class,
-            whose instances are the values and cannot be sampled.
+            whose instances cannot be sampled.
         name: The name of the value, for frameworks that name their specs.
 
     Raises:

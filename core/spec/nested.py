@@ -38,7 +38,7 @@ def validate(spec: SpecTree, value: Any, path: str = "value") -> None:
         path: The name of the value in the message.
 
     Raises:
-        SpecError: `value` lies outside; the message names the leaf, what was expected and what came.
+        SpecError: `value` lies outside the spec. The message names the leaf, the expected and the actual value.
     """
     if isinstance(spec, Spec):
         spec.validate(value, path)
@@ -83,7 +83,7 @@ def contains(spec: SpecTree, value: Any) -> bool:
 
 
 def sample(spec: SpecTree, rng: np.random.Generator) -> Any:
-    """Returns a random value of a possibly nested spec; see `Spec.sample`.
+    """Samples a random value of a possibly nested spec; see `Spec.sample`.
 
     Args:
         spec: A spec or a nested structure of specs.
@@ -93,12 +93,12 @@ def sample(spec: SpecTree, rng: np.random.Generator) -> Any:
 
 
 def zeros(spec: SpecTree) -> Any:
-    """Returns the value of a possibly nested spec that is closest to all zeros; see `Spec.zeros`."""
+    """Returns the value closest to zero of a possibly nested spec; see `Spec.zeros`."""
     return tree.map_leaves(lambda leaf: leaf.zeros(), spec)
 
 
 def spec_equal(a: SpecTree, b: SpecTree) -> bool:
-    """Returns True if two possibly nested specs are equal, also in names, bounds, types of containers and key order.
+    """Returns True if two possibly nested specs are equal, including names, bounds, container types and key order.
 
     Args:
         a: A spec or a nested structure of specs.
@@ -110,7 +110,7 @@ def spec_equal(a: SpecTree, b: SpecTree) -> bool:
 def spec_difference(a: SpecTree, b: SpecTree, path: str = "spec") -> tuple[str, SpecTree, SpecTree] | None:
     """Finds the first place where two possibly nested specs allow different values.
 
-    Bounds, dtypes, types of containers and the order of keys count. Names do not, because values do not show them.
+    Bounds, dtypes, container types and key order count. Names do not, because they do not affect values.
 
     Args:
         a: A spec or a nested structure of specs.
@@ -118,8 +118,8 @@ def spec_difference(a: SpecTree, b: SpecTree, path: str = "spec") -> tuple[str, 
         path: The name of the whole in the result.
 
     Returns:
-        `(path, part of a, part of b)`, of the first leaf that differs, or of the first container that differs in type
-        or keys; None if there is no difference.
+        `(path, part of a, part of b)` for the first leaf that differs, or the first container with another type or
+        keys. None if there is no difference.
     """
     if spec_equal(a, b):
         return None

@@ -22,7 +22,7 @@ class GraphValue(NamedTuple):
 
     Attributes:
         nodes: The values of the nodes, of shape (n, …), n ≥ 0.
-        edges: The values of the edges, of shape (m, …); None if edges carry no values.
+        edges: The values of the edges, of shape (m, …), or None if edges have no values.
         edge_links: The indices (source node, target node) of each edge, integers of shape (m, 2); or None.
     """
 
@@ -43,11 +43,11 @@ class Text(Spec):
 
     Attributes:
         charset: The characters, sorted.
-        letters: The characters in the given order (of a set: sorted). The order is kept because frameworks sample by
-            it, but specs that differ in it alone are equal.
+        letters: The characters in the given order (sorted if given as a set). Frameworks sample in this order, but it
+            does not affect equality.
 
     Raises:
-        SpecError: The lengths are impossible, or `max_length` is above 0 and the charset is empty.
+        SpecError: The lengths are invalid, or `max_length` is above 0 and the charset is empty.
     """
 
     max_length: int
@@ -96,11 +96,11 @@ class Text(Spec):
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Sequence(Spec):
-    """Tuples, of any length, of values of one spec.
+    """Tuples of any length, with elements of one spec.
 
     Args:
         spec: The spec of an element, possibly nested.
-        stack: If True, a value is not a tuple, but its elements stacked along a new first axis.
+        stack: If True, values are not tuples but arrays of elements, stacked along a new first axis.
         name: The name of the value, for frameworks that name their specs.
 
     Raises:
@@ -167,7 +167,7 @@ class Graph(Spec):
 
     Args:
         node: The spec of a node's value, an `Array` or `Discrete`.
-        edge: The spec of an edge's value, an `Array` or `Discrete`; None if edges carry no values.
+        edge: The spec of an edge's value, an `Array` or `Discrete`, or None if edges have no values.
         name: The name of the value, for frameworks that name their specs.
 
     Raises:
@@ -227,7 +227,7 @@ class OneOf(Spec):
         name: The name of the value, for frameworks that name their specs.
 
     Raises:
-        SpecError: There are no alternatives, or one is not a spec.
+        SpecError: `specs` is empty, or an alternative is not a spec.
     """
 
     specs: tuple[SpecTree, ...]

@@ -23,10 +23,10 @@ from ..wrapping.lifted import Lifted
 
 
 class ActionRepeat(Lifted):
-    """Repeats each action `times` times or until the episode ends; adds rewards and multiplies discounts.
+    """Repeats each action `times` times or until the episode ends. Adds rewards and multiplies discounts.
 
-    Infos are merged, and later entries win. Lanes of a batch that have ended wait while the others continue. In a
-    multi-agent environment, actions repeat while the same agents act and none has ended.
+    Infos are merged, and later entries win. In a batch, lanes that have ended wait while the others continue. In a
+    multi-agent environment, actions repeat as long as the same agents act and no agent has ended.
 
     Args:
         env: The environment.

@@ -64,14 +64,14 @@ class ActionDiscretize(Lifted):
     """Replaces continuous actions by integers: 0 is the lower bound, n - 1 the upper, evenly spaced.
 
     An array of one element becomes a `Discrete`, a larger one a `MultiDiscrete`. Leaves that are not floating-point
-    arrays stay as they are.
+    arrays do not change.
 
     Args:
         env: The environment; the floating-point leaves of its action have finite bounds.
-        num_actions: The number of values of each element, at least 2: one integer, or an array that broadcasts to the
-            shape of the action. For a nested action, also a nested structure with one of these for each leaf.
-        dtype: The integer dtype of the new actions. The default is that of gymnasium's discrete spaces; TF-Agents'
-            `ActionDiscretizeWrapper` has `"int32"`.
+        num_actions: The number of values per element, at least 2: an integer, or an array that broadcasts to the shape
+            of the action. For a nested action, also a nested structure with an integer or array per leaf.
+        dtype: The integer dtype of the new actions. Gymnasium's discrete spaces use the default; TF-Agents'
+            `ActionDiscretizeWrapper` uses `"int32"`.
 
     Raises:
         SpecError: The action has no continuous leaf, or one without finite bounds; `num_actions` is below 2 or does not
@@ -192,13 +192,13 @@ class ActionOffset(Lifted):
 
 
 class OneHotAction(Lifted):
-    """Takes one-hot vectors in place of integer actions: the largest element wins (of equal ones, the first).
+    """Accepts one-hot vectors in place of integer actions: the largest element wins (the first if several are equal).
 
-    Each integer becomes a last axis with one element per value. Leaves that are not bounded integers stay as they are,
-    and so does an action without integers.
+    Each integer becomes a new last axis with one element per value. Leaves that are not bounded integers do not change,
+    nor does an action without integers.
 
     Args:
-        env: The environment. All elements of an integer leaf of its action have the same number of values.
+        env: The environment. Within each integer leaf of its action, all elements must have the same number of values.
 
     Raises:
         SpecError: The action has integers but none with bounds, or the elements of a leaf have different numbers of
@@ -241,7 +241,7 @@ def _largest(number: int | None, start: Any, value: Any) -> Any:
 
 
 class ExtraDisabledActions(Lifted):
-    """Adds actions that are never legal, for learners that need a larger number of actions.
+    """Adds actions that are never legal, for learners that need more actions.
 
     An observation becomes `(observation, mask)`, and `info["action_mask"]` holds the mask too: int8 of shape
     (actions,), 1 where an action is legal. Actions that the environment's own mask forbids stay forbidden.
@@ -251,8 +251,8 @@ class ExtraDisabledActions(Lifted):
         num_extra_actions: The number of actions to add above the largest, at least 0.
 
     Raises:
-        SpecError: The action is not one bounded integer, or the number is not an integer of at least 0; in a step, the
-            action is one of those added.
+        SpecError: The action is not one bounded integer, or `num_extra_actions` is not an integer of at least 0. A step
+            raises it if the action is one of those added.
     """
 
     def __init__(self, env: Any, num_extra_actions: int) -> None:

@@ -28,9 +28,9 @@ from ..wrapping.lifted import Lifted
 
 
 class TimeLimit(Lifted):
-    """Truncates every episode at step `max_episode_steps`; a step that also terminates reports both.
+    """Truncates every episode at step `max_episode_steps`. A step that also terminates sets both flags.
 
-    Several agents are truncated together.
+    In a multi-agent environment, all agents are truncated together.
 
     Args:
         env: The environment.
@@ -46,7 +46,7 @@ class TimeLimit(Lifted):
 
     @property
     def max_episode_steps(self) -> int:
-        """The limit. Setting it takes effect at once, also within an episode."""
+        """The limit. A new value takes effect at once, even during an episode."""
         return self._max_episode_steps
 
     @max_episode_steps.setter
@@ -63,13 +63,13 @@ class Terminated(Lifted):
 
         env = Terminated(env, caught | out_of_time & ~has_key)
 
-    The discount of such a step is 0. Several agents end together. A random termination takes its numbers from the
-    environment's stream for rewards.
+    The discount of such a step is 0. In a multi-agent environment, all agents end together. A random termination uses
+    the environment's reward stream.
 
     Args:
         env: The environment; the termination reads its `state`.
-        termination: A `Termination`, or a function `(state, action, next_state) -> bool`. In a batch of a `BatchModel`
-            it receives all lanes at once; in any other batch, one lane at a time.
+        termination: A `Termination`, or a function `(state, action, next_state) -> bool`. In a batch of a `BatchModel`,
+            it receives all lanes at once; in other batches, one lane at a time.
     """
 
     def __init__(self, env: Any, termination: Termination | TerminationFunction) -> None:
@@ -143,15 +143,15 @@ PADDING = "padding"
 
 
 class FixedLength(Lifted):
-    """Gives every episode exactly `fix_length` steps: longer episodes are truncated, shorter ones padded.
+    """Gives every episode exactly `fix_length` steps: truncates longer episodes and pads shorter ones.
 
-    When an episode ends inside, that step keeps its reward and discount, but no flag is set. The steps after it ignore
-    their actions and repeat the last observation, with reward 0, discount 0 and `info["padding"]`, so the return stays
-    the same. The last step terminates an episode that terminated inside, and truncates any other. (TF-Agents gives the
-    same values, but marks every step from the end inside on as the last.)
+    When the inner episode ends, that step keeps its reward and discount, but sets no flag. Later steps ignore their
+    actions and repeat the last observation, with reward 0, discount 0 and `info["padding"]`, so the return does not
+    change. The last step terminates if the inner episode terminated, and truncates otherwise. (TF-Agents gives the same
+    values, but marks all steps from the inner end onwards as last.)
 
-    With several agents, each is padded by itself, and all end together. In a turn-based game, agents that have ended
-    inside wait; once none is left inside, all of them act.
+    In a multi-agent environment, each agent is padded separately, and all end together. In a turn-based game, agents
+    that have ended in the inner environment wait; once all have ended there, all of them act.
 
     Args:
         env: The environment.

@@ -20,7 +20,7 @@ class Flattened(Lifted):
     """A wrapper that packs nested values into flat arrays.
 
     Attributes:
-        flattenings: The layout of each agent's values; under None where there is one agent.
+        flattenings: The layout of values by agent; the key is None in a single-agent environment.
     """
 
     def __init__(self, env: Any, order: str, dtype: DTypeLike, discrete: str) -> None:
@@ -36,7 +36,7 @@ class Flattened(Lifted):
         """Returns the layout of the flat array: `slices` by path, and `spec`.
 
         Args:
-            agent: The agent, if there are several.
+            agent: The agent, in a multi-agent environment.
 
         Raises:
             SpecError: There is no such agent.
@@ -46,20 +46,20 @@ class Flattened(Lifted):
         return self.flattenings[agent]
 
     def flatten(self, value: Any, agent: Any = None) -> NDArray[Any]:
-        """Flattens a nested value to an array of shape (…, k).
+        """Flattens a nested value into an array of shape (…, k).
 
         Args:
-            value: The nested value; leading axes of its leaves, such as lanes, are kept.
-            agent: The agent, if there are several.
+            value: The nested value. Leading axes of its leaves, such as lanes, are kept.
+            agent: The agent, in a multi-agent environment.
         """
         return self.flattening(agent).flatten(value)
 
     def unflatten(self, array: Any, agent: Any = None) -> Any:
-        """Converts a flat array back to the nested value; the exact inverse of `flatten`.
+        """Converts a flat array back to a nested value. It is the exact inverse of `flatten`.
 
         Args:
             array: The flat array, of shape (…, k).
-            agent: The agent, if there are several.
+            agent: The agent, in a multi-agent environment.
 
         Returns:
             The nested value, each leaf in its own dtype.
@@ -79,8 +79,8 @@ class FlattenObservation(Flattened):
         env: The environment.
         allowlist: The parts of a dict observation to keep: keys, or paths into nested dicts such as `"robot/arm"`; None
             keeps all. The parts stay in the order of the observation.
-        order: The order of the keys of dicts: `"insertion"` for their own, or `"sorted"` for that of TF-Agents, and of
-            gymnasium in a `Dict` made from a plain dict.
+        order: The order of dict keys: `"insertion"` keeps it; `"sorted"` sorts as TF-Agents does, and gymnasium for a
+            `Dict` space made from a plain dict.
         dtype: `"strict"`, `"promote"`, or a dtype that may round; see `Flattening`.
         discrete: The encoding of discrete values: `"integer"` or `"one_hot"`.
         observations_whitelist: An older TF-Agents name of `allowlist`.
@@ -163,13 +163,13 @@ def _pruned(spec: dict[Any, SpecTree], kept: Sequence[tuple[Any, ...]]) -> SpecT
 
 
 class FlattenAction(Flattened):
-    """Takes one flat array in place of a nested action.
+    """Accepts one flat array in place of a nested action.
 
     Every array in the flat spec is a valid action: for an integer leaf, a float is rounded to the nearest integer.
 
     Args:
         env: The environment.
-        order: The order of the keys of dicts: `"insertion"` for their own, or `"sorted"` for that of TF-Agents.
+        order: The order of dict keys: `"insertion"` keeps it; `"sorted"` sorts as TF-Agents does.
         dtype: `"strict"`, `"promote"`, or a dtype that may round; see `Flattening`.
         discrete: The encoding of discrete values: `"integer"`, or `"one_hot"`, where the largest element wins.
 

@@ -20,9 +20,9 @@ from ..wrapping.lifted import Lifted
 class GoalReplay(Lifted):
     """Adds the goal of the episode to its observations, for hindsight experience replay (Andrychowicz et al., 2017).
 
-    A subclass says where goals are in observations by the three functions below, and overrides `state_with_goal` if
-    its rewarder reads states that are not observations. The functions are pure. In a batch their values have a leading
-    lane axis, unless the class sets `by_lane = True`.
+    A subclass defines the three functions below to locate goals in observations, and overrides `state_with_goal` if its
+    rewarder reads states that are not observations. The functions are pure. In a batch their values have a leading lane
+    axis, unless the class sets `by_lane = True`.
 
         class Reach(envoi.GoalReplay):
             def desired(self, observation): return observation["target"]
@@ -40,27 +40,27 @@ class GoalReplay(Lifted):
 
     @abstractmethod
     def desired(self, observation: Any) -> Any:
-        """Returns the goal of an episode that begins with this observation: an array, or nested arrays."""
+        """Returns the goal of an episode, given its first observation, as an array or nested arrays."""
 
     @abstractmethod
     def achieved(self, observation: Any) -> Any:
-        """Returns the goal that this observation would have reached."""
+        """Returns the goal that this observation achieves."""
 
     @abstractmethod
     def with_goal(self, observation: Any, goal: Any) -> Any:
-        """Returns an observation with another goal.
+        """Replaces the goal of an observation.
 
         Args:
-            observation: The observation inside.
+            observation: The inner environment's observation.
             goal: The goal.
         """
 
     def spec_with_goal(self, spec: SpecTree) -> SpecTree:
-        """Returns the spec of what `with_goal` returns; by default, the spec of the observation inside."""
+        """Returns the spec of the results of `with_goal`. The default is the inner observation spec."""
         return spec
 
     def state_with_goal(self, state: Any, goal: Any) -> Any:
-        """Returns a state with another goal, for the rewarder. By default a state is treated as an observation.
+        """Replaces the goal of a state, for the rewarder. The default treats the state as an observation.
 
         Args:
             state: The state.
@@ -90,18 +90,17 @@ class GoalReplay(Lifted):
 
         Args:
             observations: The T + 1 observations of one agent, with or without a goal.
-            actions: The T actions, as the rewarder receives them; for several agents, mappings.
-            states: The `env.state` of each observation; None if the observations are the states.
-            goal: The new goal; None for the one that was achieved at the end.
-            rng: The generator for a rewarder that takes one.
-            agent: The agent that made the observations, if there are several.
+            actions: The T actions as the rewarder receives them; in a multi-agent environment, dicts by agent.
+            states: The `env.state` at each observation, or None if observations are states.
+            goal: The new goal, or None for the goal achieved at the end.
+            rng: The random generator, for a rewarder that takes one.
+            agent: The observing agent, in a multi-agent environment.
 
         Returns:
             The T + 1 observations with the goal, and the T rewards for it.
 
         Raises:
-            SpecError: The reward is an imported environment's own, which only that can compute; or there is no
-                such agent.
+            SpecError: Only the imported environment can compute its reward, or the agent is unknown.
         """
         agents = self.possible_agents if isinstance(self, MultiEnv) else (None,)
         if agent not in agents:

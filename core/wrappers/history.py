@@ -19,13 +19,13 @@ from ..wrapping.lifted import Lifted
 class History(Lifted):
     """Stacks the last observations along a new first axis of each leaf, the newest last.
 
-    Steps before the first are zeros, and the specs extend their bounds to allow them.
+    Zeros fill the time before the first step, and the bounds of the specs extend to include them.
 
     Args:
         env: The environment.
         history_length: The number of observations, at least 1.
-        include_actions: If True, an observation becomes a dict of `"observation"` and `"action"`, where the second
-            stacks the actions that led to the observations, with zeros for the first observation.
+        include_actions: If True, an observation becomes a dict of `"observation"` and `"action"`. `"action"` stacks the
+            actions that led to the observations, with zeros for the first observation.
         tile_first_step_obs: If True, repeat the first observation in place of zeros.
 
     Raises:

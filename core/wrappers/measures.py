@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RunStats(Lifted):
-    """Counts steps and episodes, over all lanes of a batch. A joint step of several agents counts once.
+    """Counts steps and episodes, over all lanes of a batch. A joint step of multiple agents counts once.
 
     Restoring a snapshot restores `episode_steps`, but not the totals.
 
@@ -61,11 +61,11 @@ class RunStats(Lifted):
 
 
 class PerformanceProfiler(Lifted):
-    """Profiles the environment with `cProfile`, and calls a function with the profile every `process_steps` steps.
+    """Profiles the environment with `cProfile`, and passes the profile to a function every `process_steps` steps.
 
     Args:
         env: The environment.
-        process_profile_fn: Receives a `cProfile.Profile` of the steps, and of the resets among them.
+        process_profile_fn: A function that receives a `cProfile.Profile` of the steps and the resets between them.
         process_steps: The number of steps in a profile, at least 1; a step of a batch counts once.
 
     Raises:

@@ -64,12 +64,12 @@ class ObservationFilter(Lifted):
 
 
 class Representation(Structured):
-    """A function from objects to arrays, with the spec of its results. Any callable with a `spec` works in its place.
+    """A function from objects to arrays with the spec of its results. Any callable with a `spec` works too.
 
     Args:
-        function: `(value) -> representation`. It returns the same for the same value, and does not change the value.
-        spec: The spec of its results, possibly nested. `Discrete` or `MultiDiscrete` is categorical, an `Array` of
-            integers is discrete, one of floats continuous.
+        function: `(value) -> representation`. It must be deterministic and must not modify the value.
+        spec: The spec of its results, possibly nested: `Discrete` or `MultiDiscrete` for categorical values, an `Array`
+            of integers for discrete values, an `Array` of floats for continuous values.
 
     Raises:
         SpecError: `spec` is not a spec, or `function` cannot be called.
@@ -105,14 +105,14 @@ def _each(representations: Any, value: Any) -> Any:
 
 
 class Represented(Lifted):
-    """Represents states and observations that are objects as arrays.
+    """Converts states and observations that are objects to arrays.
 
-    The environment inside keeps its objects: `env.env.state` returns them, and rewarders receive them. Arrays are not
-    converted back, so setting `state` takes an object.
+    The inner environment keeps its objects: `env.env.state` returns them, and rewarders receive them. Arrays are not
+    converted back, so set `state` to an object.
 
     Each observation is converted once, when it is made; a state is converted when it is read, once per step. An
-    observation without a representation stays as it is. A state without one can be read only if the environment
-    describes it with a `state_spec`.
+    observation without a representation does not change. A state without one can be read only if the environment has a
+    `state_spec`.
 
     Args:
         env: The environment.
@@ -182,8 +182,8 @@ class Represented(Lifted):
         """The represented state. Setting it takes a state of the inner environment.
 
         Raises:
-            NotRepresented: The state has neither a representation nor a `state_spec`.
-            EpisodeError: Before the first reset.
+            NotRepresented: The state has no representation and no `state_spec`.
+            EpisodeError: The environment has not been reset yet.
         """
         if self._of_state is None:
             if self.env.state_spec is None:

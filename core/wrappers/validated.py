@@ -23,17 +23,17 @@ from ..wrapping.wrapper import Wrapper
 
 
 class Validated(Wrapper):
-    """Checks every action, observation, reward and discount against its spec; everything passes unchanged.
+    """Checks every action, observation, reward and discount against its spec, without changing any.
 
-    The functions of a model are also checked not to change a state in place.
+    It also checks that a model's functions do not modify a state in place.
 
     Args:
         env: The environment; a `MultiEnv` makes a `ValidatedMulti`.
 
     Raises:
         SpecError: In a reset or step, a value lies outside its spec (the message names leaf, step and episode), or a
-            function of a model changes a state in place (the message names function and leaf). In a reset, nothing
-            takes one of the options; see `Env.untaken`.
+            function of a model changes a state in place (the message names function and leaf). A reset raises it if no
+            code reads one of its options; see `Env.untaken`.
     """
 
     memory = ("_episode", "_step")
@@ -73,7 +73,7 @@ class Validated(Wrapper):
         return result
 
     def check(self, result: Reset | Step, *, step: int, episode: int, restart: Any = None) -> None:
-        """Checks a result that code got from the inner environment directly.
+        """Checks a result that your code obtained directly from the inner environment.
 
         Args:
             result: The result of its reset or step.
@@ -82,7 +82,7 @@ class Validated(Wrapper):
             restart: Mask of the lanes that began a new episode in the step.
 
         Raises:
-            SpecError: A value leaves its spec.
+            SpecError: A value lies outside its spec.
         """
         self._episode, self._step = episode, step
         self._check_result(result, restart)
@@ -159,14 +159,14 @@ def _are_within(spec: SpecTree, values: Any, path: str, n: int, kept: Any) -> bo
 
 
 class ValidatedMulti(MultiWrapper):
-    """`Validated` for multi-agent environments: each one's actions, observations, rewards and discounts are checked.
+    """`Validated` for multi-agent environments: checks each agent's actions, observations, rewards and discounts.
 
     Args:
         env: The environment.
 
     Raises:
         SpecError: In a reset or step, a value lies outside its spec (the message names agent, leaf, step and episode).
-            In a reset, nothing takes one of the options.
+            A reset raises it if no code reads one of its options.
     """
 
     memory = ("_episode", "_step")
@@ -198,7 +198,7 @@ class ValidatedMulti(MultiWrapper):
         return result
 
     def check(self, result: MultiReset | MultiStep, *, step: int, episode: int) -> None:
-        """Checks the latest result, if code got it from the inner environment directly.
+        """Checks the latest result, if your code obtained it directly from the inner environment.
 
         Args:
             result: The result of its reset or step.
@@ -206,7 +206,7 @@ class ValidatedMulti(MultiWrapper):
             episode: The number of the episode, for the message.
 
         Raises:
-            SpecError: A value leaves its spec, or the entry of an agent is missing.
+            SpecError: A value lies outside its spec, or an agent's entry is missing.
         """
         self._episode, self._step = episode, step
         self._check_result(result)

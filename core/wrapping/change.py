@@ -52,10 +52,10 @@ class Specs(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """New specs and the functions that make their values; None leaves a part as it is.
+    """The new specs of a wrapper and the functions that compute their values. None leaves a part unchanged.
 
     Functions never change their arguments. Each value is one agent's; in a batch its arrays have a leading lane
-    axis, so that functions are best written from the last axes (`value[..., 0]`), or else with `by_lane`.
+    axis, so write functions that index from the end (`value[..., 0]`), or set `by_lane`.
 
     Attributes:
         observation_spec: The spec of observations.
@@ -68,18 +68,18 @@ class Change:
             replace `observation`, with `$` before their own names, and the objects that they name.
         reward: `(reward) -> reward`, or `(reward, memory)`.
         begin: `(observation) -> memory`, from the first observation of an episode.
-        remember: `(memory, action, observation, reward) -> memory`, from the agent's own action and the values inside.
-        note: `(memory, info) -> memory`, from the info inside, at resets and steps, after the above; not if `shared`.
-        truncated: `(flag, memory) -> flag`, bools in a batch. For several agents the memory must be shared.
-        limit: The number of steps after which episodes are truncated, in place of a memory to truncate by. The lanes of
-            models count the steps themselves.
+        remember: `(memory, action, observation, reward) -> memory`, from the agent's own action and the inner values.
+        note: `(memory, info) -> memory`, from the inner info, after `begin` or `remember`. Not called if `shared`.
+        truncated: `(flag, memory) -> flag`, bools in a batch. In a multi-agent environment, the memory must be shared.
+        limit: The number of steps after which episodes are truncated; it needs no memory. Lanes of models count the
+            steps themselves.
         info: `(memory) -> entries` to add to the info, or `() -> entries` without a memory; in a batch each has one
             element per lane.
         watch: `(reward, terminated, truncated, info)`, called at the end of each step with its values. In a batch also
             with the masks of lanes that restart and that hold (or None); both flags are None if no lane has ended. With
             several agents it gets dicts, both flags may be None if none ends, and only the first agent's is called.
-        shared: If True, all agents share one memory, and per-agent arguments of `begin` and `remember` are None.
-        by_lane: If True, the functions take one lane at a time, and are looped over the lanes of a batch.
+        shared: If True, all agents share one memory, and the per-agent arguments of `begin` and `remember` are None.
+        by_lane: If True, the functions receive one lane of a batch at a time, in a loop.
     """
 
     observation_spec: SpecTree | None = None
@@ -118,10 +118,10 @@ class Change:
                 raise SpecError(f"change: expected begin beside {name}, for that takes a memory")
 
     def counting(self, lanes: int | None) -> Change:
-        """Adds functions that count steps up to `limit`; returns the change itself if it has no limit.
+        """Adds functions that count steps up to `limit`. Returns the same object if `limit` is None.
 
         Args:
-            lanes: The number of lanes; None if values have no lane axis.
+            lanes: The number of lanes, or None without a lane axis.
         """
         limit = self.limit
         if limit is None:
@@ -142,7 +142,7 @@ class Change:
         return replace(self, limit=None, shared=True, begin=begin, remember=remember, truncated=truncated, **own)
 
     def with_memory(self) -> tuple[_OfTwo | None, _OfTwo | None, _OfOne | None]:
-        """Returns `observation`, `reward` and `info` as functions whose last argument is the memory, even if unused."""
+        """Returns `observation`, `reward` and `info` as functions that take the memory as their last argument."""
         see, pay, tell = cast("tuple[Any, Any, Any]", (self.observation, self.reward, self.info))
         if self.begin is not None:
             return see, pay, tell

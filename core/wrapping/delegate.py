@@ -44,11 +44,11 @@ Inside = TypeVar("Inside", bound=Process)
 
 
 class Around(Process, Generic[Inside]):
-    """An environment that delegates to another one: everything except resets and steps.
+    """An environment that delegates everything except resets and steps to an inner environment.
 
     Attributes:
         env: The environment inside.
-        memory: The names of the attributes that change during an episode; snapshots hold their values.
+        memory: The names of attributes that change during an episode, for snapshots to include.
     """
 
     env: Inside = set_once("env", "make a new wrapper, as by wrapper.over(env)")
@@ -108,7 +108,7 @@ class Around(Process, Generic[Inside]):
 
     @property
     def state(self) -> Any:
-        """The inner environment's state. Setting it sets it there, if the inner environment allows that."""
+        """The inner environment's state. Setting it sets the inner state, if that is supported."""
         return self.env.state
 
     @state.setter
@@ -117,7 +117,7 @@ class Around(Process, Generic[Inside]):
 
     @property
     def rewarder(self) -> Rewarder:
-        """The inner environment's rewarder; setting it here sets it there."""
+        """The inner environment's rewarder; settable."""
         return self.env.rewarder
 
     @rewarder.setter
@@ -138,7 +138,7 @@ class Around(Process, Generic[Inside]):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The inner environment's generator. Setting it sets it there."""
+        """The inner environment's random generator; settable."""
         return self.env.rng
 
     @rng.setter
@@ -147,7 +147,7 @@ class Around(Process, Generic[Inside]):
 
     @property
     def context(self) -> Mapping[str, Any]:
-        """The inner environment's context, if it has one. Setting it sets it there."""
+        """The inner environment's context, if it has one; settable."""
         return self._env_inside.context
 
     @context.setter
@@ -175,7 +175,7 @@ class Around(Process, Generic[Inside]):
         """Notifies inner wrappers that this wrapper or an outer one has ended episodes.
 
         Args:
-            lanes: The lanes of a batch, as a mask; None for all.
+            lanes: Mask of the lanes of a batch, or None for all.
             terminated: False if they were truncated.
         """
         if getattr(self._env_inside, "reports_ends", False):
@@ -206,11 +206,11 @@ class Around(Process, Generic[Inside]):
 
     @property
     def construction(self) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
-        """The class of this wrapper and its arguments after `env`, positional and by name, which make an equal one."""
+        """The class of this wrapper with its positional and keyword arguments after `env`, to make an equal wrapper."""
         return (self._kind, *self._arguments)
 
     def over(self, env: Inside) -> Any:
-        """Makes an equal wrapper around another environment, such as a batch of the first."""
+        """Makes an equal wrapper around another environment, such as a batch."""
         args, kwargs = self._arguments
         return self._kind(env, *args, **kwargs)
 

@@ -54,15 +54,15 @@ class _Begun:
 
 
 class Lifted(_Base):
-    """A wrapper that defines its change for one agent, and works around an `Env`, a `MultiEnv` or a batch.
+    """Base class of wrappers that define a change for one agent, and work for an `Env`, a `MultiEnv` or a batch.
 
     A subclass sets its own attributes, then calls `super().__init__(env)`, and defines `change`. To do more, it
-    overrides `reset(**arguments)` and `step(action, restart=None, hold=None)`, which are the same for all kinds, and
-    calls `super()`. To tell kinds apart, it asks `isinstance(self, MultiEnv)`, and for an `Env` if `batch_size` is
-    None.
+    overrides `reset(**arguments)` and `step(action, restart=None, hold=None)`, whose signatures are the same for all
+    kinds, and calls `super()`. To distinguish kinds, check `isinstance(self, MultiEnv)`, or for an `Env` whether
+    `batch_size` is None.
 
     Args:
-        env: The environment inside: an `Env`, a batch or a `MultiEnv`; the wrapper then is one too.
+        env: The inner environment: an `Env`, a batch or a `MultiEnv`. The wrapper is of the same kind.
     """
 
     memory = ("_memory", "_cut", "_halt")
@@ -91,7 +91,7 @@ class Lifted(_Base):
     def change(self, specs: Specs) -> Change:
         """Returns the change for one agent.
 
-        Called once per agent at construction, and again when the specs inside have changed.
+        It is called once per agent at construction, and again when inner specs have changed.
         """
         return Change()
 
@@ -99,19 +99,19 @@ class Lifted(_Base):
         """Prepares a step of the inner environment that auto-resets lanes; `reset` does not call it.
 
         Returns:
-            An object whose `stepped()` is called after the inner step, and whose `__exit__` is called when all layers
-            have stepped, or with the error of one, to undo the preparation.
+            An object with two methods: `stepped()` is called after the inner step, and `__exit__` after all layers have
+            stepped, or with a layer's error, to undo the preparation.
         """
         raise NotImplementedError
 
     @cached_property
     def is_several(self) -> bool:
-        """True around a `MultiEnv`; steps ask this, because `isinstance` takes ten times as long."""
+        """True if the inner environment is a `MultiEnv`. Steps read this, because `isinstance` is ten times slower."""
         return isinstance(getattr(self, "_env_inside", self._given), MultiEnv)
 
     @property
     def stands_for(self) -> tuple[type, ...]:
-        """The classes that this wrapper is an instance of, according to the environment inside."""
+        """The classes that `isinstance` accepts for this wrapper, because of its inner environment."""
         return (MultiEnv, MultiWrapper) if self.is_several else (Env, Wrapper)
 
     def _plan(self) -> None:
@@ -188,7 +188,7 @@ class Lifted(_Base):
         return self._written_step(self, action)
 
     def step_program(self) -> Program:
-        """Returns the stages of a step: those of the environment inside, and the change."""
+        """Returns the stages of a step: the inner environment's stages, and the change."""
         return ChangeStages(self).program()
 
     @property
@@ -210,7 +210,7 @@ class Lifted(_Base):
 
     @property
     def sees_beginnings(self) -> bool:
-        """True if the wrapper prepares lanes that begin an episode during a step, see `beginning`."""
+        """True if the wrapper prepares lanes that begin an episode during a step; see `beginning`."""
         return type(self).beginning is not Lifted.beginning
 
     def _seen(self, observation: Any, memory: Any) -> Any:
@@ -224,7 +224,7 @@ class Lifted(_Base):
 
     @property
     def observation(self) -> Any:
-        """The latest observation, computed from the inner one at each access; in a `MultiEnv`, a method of an agent."""
+        """The latest observation, computed at each access. In a `MultiEnv`, a method that takes an agent."""
         return self._look if self.is_several else self._seen(self.env.observation, self._memory)
 
     # Several agents.
@@ -257,7 +257,7 @@ class Lifted(_Base):
         return self._seen({agent: value}, memory)[agent]
 
     def check_agents(self, actions: Any) -> None:
-        """Raises an error unless exactly the acting agents have actions."""
+        """Raises an error unless actions are given for exactly the acting agents."""
         if self._cut:
             check_actions(actions, (), OVER)
         acting = self.acting
@@ -266,7 +266,7 @@ class Lifted(_Base):
         check_actions(actions, acting)
 
     def cut_all(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Truncates all agents in the values of a step, and adds their final observations."""
+        """Truncates all agents in a step's values, and adds their final observations."""
         observation, reward, terminated, discount = values
         look = self._env_inside.observation
         seen = {agent: observation[agent] if agent in observation else look(agent) for agent in reward}
@@ -281,7 +281,7 @@ class Lifted(_Base):
         return self._told(info, memory, None if hold is None else ~np.asarray(hold))
 
     def check_cut(self, idle: Any) -> None:
-        """Raises an error if a lane acts that this wrapper has truncated."""
+        """Raises an error if a lane acts after this wrapper has truncated it."""
         if np.count_nonzero(self._cut):
             over = self._cut if idle is None else np.greater(self._cut, idle)
             if np.count_nonzero(over):
@@ -291,7 +291,7 @@ class Lifted(_Base):
 
     @property
     def rewarder(self) -> Rewarder:
-        """The inner environment's rewarder; setting it here sets it there."""
+        """The inner environment's rewarder; settable."""
         return self.env.rewarder
 
     @rewarder.setter
@@ -301,7 +301,7 @@ class Lifted(_Base):
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """The (lowest, highest) reward: the rewarder's, unless this wrapper changes rewards."""
+        """The lowest and highest reward: the rewarder's range, unless this wrapper changes rewards."""
         changed = self.reward_spec is not self.env.reward_spec
         return spec_range(self.reward_spec) if changed else self.env.reward_range
 

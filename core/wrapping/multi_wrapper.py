@@ -15,7 +15,7 @@ from .delegate import Around, Inner
 
 
 class MultiWrapper(Around[MultiEnv], MultiEnv):
-    """A multi-agent environment that behaves as `env` does; subclass it and override the differences.
+    """A multi-agent environment that behaves like `env`. Subclass it and override the differences.
 
     Args:
         env: The environment inside.
@@ -40,7 +40,7 @@ class MultiWrapper(Around[MultiEnv], MultiEnv):
         return self.env.step(actions)
 
     def step_program(self) -> Program:
-        """Returns the inner environment's program; a subclass may add stages."""
+        """Returns the inner environment's program. A subclass may add stages."""
         return program_of(self.env)
 
     @property

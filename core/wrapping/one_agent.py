@@ -187,14 +187,14 @@ class _ForOne(_Converted):
 
 
 def as_multi(env: Env, agent: Any = "agent") -> MultiEnv:
-    """Returns a single-agent environment as a `MultiEnv` of one agent.
+    """Converts a single-agent environment to a `MultiEnv` with one agent.
 
     Args:
-        env: The environment, of one lane.
+        env: The environment, not a batch.
         agent: The name of its agent.
 
     Returns:
-        A `MultiEnv` of one agent; the same object again for a result of `as_single`.
+        A `MultiEnv` of one agent. For a result of `as_single`, returns its original environment.
 
     Raises:
         SpecError: `env` is a batch.
@@ -205,10 +205,10 @@ def as_multi(env: Env, agent: Any = "agent") -> MultiEnv:
 
 
 def as_single(env: MultiEnv) -> Env:
-    """Returns a `MultiEnv` of one agent as a single-agent environment.
+    """Converts a `MultiEnv` with one agent to a single-agent environment.
 
     Returns:
-        An `Env`; the same object again for a result of `as_multi`.
+        An `Env`. For a result of `as_multi`, returns its original environment.
 
     Raises:
         SpecError: There is more than one possible agent.

@@ -25,7 +25,7 @@ from .delegate import Around, Inner
 
 
 class Wrapper(Around[Env], Env):
-    """An environment that behaves as `env` does; subclass it and override the differences.
+    """An environment that behaves like `env`. Subclass it and override the differences.
 
     A subclass calls `super().__init__(env)`, and sets the specs that it changes.
 
@@ -66,7 +66,7 @@ class Wrapper(Around[Env], Env):
         return self._env_inside.step(action, restart)
 
     def step_program(self) -> Program:
-        """Returns the inner environment's program; a subclass may add stages."""
+        """Returns the inner environment's program. A subclass may add stages."""
         return program_of(self.env)
 
     @property

@@ -74,31 +74,31 @@ def _in_turn(method: Callable[Concatenate[WorkerLanes, P], T]) -> Callable[Conca
 
 
 class WorkerLanes(Lanes):
-    """A batch that divides separate environments over processes. Lane i behaves exactly as environment i alone.
+    """A batch that runs separate environments in worker processes. Lane i behaves exactly like environment i alone.
 
-    Values that are arrays go through shared memory. What the batch returns are copies, which later steps do not change.
-    Threads that share a batch take turns.
+    Arrays are passed through shared memory. The batch returns copies, which later steps do not change. Threads that
+    share a batch take turns.
 
     Args:
-        source: An environment, of which each lane has a copy, or a function that makes one. It must be picklable; with
-            the start method "fork" a function need not be.
+        source: An environment, which is copied for each lane, or a function that makes one. It must be picklable,
+            except for a function with the start method "fork".
         n: The number of lanes.
         workers: The number of processes; at most one per lane is used.
-        timeout: The seconds that one reset or step of an environment may take; None for any time.
+        timeout: The seconds that one reset or step may take, or None for no limit.
         restart: If True, lanes whose environment raises an error, and all lanes of a process that crashes or hangs,
             are truncated, with the cause in `info["worker_restarted"]`, and begin their next episode in a new
             environment. If False, this raises a `WorkerError`.
         start_method: The way to start processes: `"spawn"`, `"fork"`, `"forkserver"`; None for the platform's default.
 
     Attributes:
-        envs: The lanes as environments, whose attributes and methods are those in the processes.
-        settings: The arguments after `source` and `n` that make an equal batch.
+        envs: Each lane as an environment; attributes and methods are read and called in its process.
+        settings: The arguments after `source` and `n`, to make an equal batch.
         workers: The number of processes.
 
     Raises:
-        SpecError: A number is below 1, the environments cannot be sent, or their specs differ.
+        SpecError: `n` or `workers` is below 1, an environment cannot be pickled, or the specs differ.
         UnknownName: `start_method` is unknown.
-        WorkerError: A worker fails while it makes its environments.
+        WorkerError: A worker process fails to make its environments.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class WorkerLanes(Lanes):
         self._pool.open_memory({what: getattr(self, f"{what}_spec") for what in _VALUES})
 
     def close(self) -> None:
-        """Ends all processes and removes the shared memory; also called when the program ends."""
+        """Stops all processes and frees the shared memory. Called automatically when the program exits."""
         self._pool.close()
 
     # Episodes.
@@ -232,16 +232,16 @@ class WorkerLanes(Lanes):
 
     @_in_turn
     def send(self, action: Any, lanes: ArrayLike, restart: Mask | None = None) -> None:
-        """Sends actions to some lanes, and does not wait for them.
+        """Sends actions to some lanes without waiting for their steps.
 
         Args:
             action: The actions, with leaves of shape (k, …).
-            lanes: The indices of k lanes, shape (k,), which are not being stepped already.
-            restart: The lanes among these that begin a new episode instead, bool of shape (k,); None for none.
+            lanes: The indices of k lanes, shape (k,). None of them may be waiting for `recv`.
+            restart: Mask of those lanes that begin a new episode instead, bool of shape (k,), or None.
 
         Raises:
-            EpisodeError: One of the lanes has not been received since it was sent, has not been reset, or has ended and
-                does not restart.
+            EpisodeError: A lane was sent before and not received yet, has not been reset, or has ended without
+                `restart`.
             SpecError: A lane is given twice, or does not exist.
         """
         indices = _indices(lanes, self.batch_size)
@@ -267,17 +267,17 @@ class WorkerLanes(Lanes):
 
     @_in_turn
     def recv(self, count: int | None = None) -> LanesStep:
-        """Waits for lanes that have finished their step; returns them in the order in which they finished.
+        """Waits for lanes to finish their steps, and returns them in the order in which they finished.
 
         Args:
-            count: The number of lanes to wait for; None for all that are done by now, at least one.
+            count: The number of lanes to wait for. None returns all finished lanes, after waiting for at least one.
 
         Returns:
             A pair `(lanes, step)` of the indices of k lanes, int of shape (k,), and their steps, with leaves of shape
             (k, …).
 
         Raises:
-            EpisodeError: Fewer than `count` lanes have been sent, or none.
+            EpisodeError: Fewer than `count` lanes are being stepped, or no lane is.
             WorkerError: See the class.
         """
         wanted = 1 if count is None else count

@@ -44,76 +44,76 @@ Logger = Callable[[int, int, dict[str, Any]], Any]
 
 
 class Contextual(Lifted):
-    """An environment with a context for every episode: a contextual Markov decision process (Hallak et al., 2015).
+    """Gives every episode a context: a contextual Markov decision process (Hallak et al., 2015).
 
-    Before each reset a selector chooses a context from a set, which applies to the whole episode. The agent sees it
-    beside its observation, unless it is hidden. `info["context_id"]` is its id. If options or `set` give a context by
-    its values, it is not one of the set: in its episode `info["context_id"]` is None, and `info["context"]` holds the
-    values, a dict by feature. With one `Contextual` around another, the id is the outer one's, and `info["context"]` is
-    always there, because the inner one gets values.
-    A reset with a seed restarts the selector, because a seed fixes everything that follows. To seed every episode and
-    see more than the first context of a round, use `Random`, or choose by options. Options are those of CARL's
-    `CARLEnv` (Benjamins et al., 2023), under its names.
+    Before each reset, a selector chooses a context from a set for the whole episode. The agent observes it next to its
+    observation, unless it is hidden. `info["context_id"]` is its id. If options or `set` give a context by its values,
+    `info["context_id"]` is None during that episode, and `info["context"]` has the values, a dict by feature. With
+    nested `Contextual` wrappers, the id is that of the outer wrapper, and `info["context"]` is always present, because
+    the inner wrapper receives values. A reset with a seed restarts the selector, because a seed fixes everything that
+    follows. To seed every episode and see more than the first context of a round, use `Random`, or choose by options.
+    Options are those of CARL's `CARLEnv` (Benjamins et al., 2023), under its names.
 
         masses = {"light": {"m": 0.5}, "heavy": {"m": 2.0}}
         env = Contextual(load("gymnasium:Pendulum-v1"), contexts=masses)
 
     Lanes that are separate environments begin with successive contexts (see `assign_lane`), also in RLlib.
 
-    For one episode, `reset(options={"context_id": …})` or `options={"context": {…}}` chooses the context and leaves the
-    selector where it is; options that are named like a feature set it over the chosen context. An option with nearly
-    one of these names raises a `ContextError`; other options go to the environment. In a batch every lane has a context
-    of its own, which changes only when that lane is reset. Several agents share one.
+    For one episode, `reset(options={"context_id": …})` or `options={"context": {…}}` chooses the context without
+    advancing the selector. An option named like a feature overrides that feature. An option that looks like a
+    misspelling of these names raises a `ContextError`; other options go to the environment. In a batch, each lane has
+    its own context, which changes only when that lane is reset. In a multi-agent environment, all agents share one
+    context.
 
     Args:
-        env: The environment: one agent's, several agents', or a batch.
-        contexts: The set of contexts, `{id: {feature: value}}`, or a sequence, whose ids are 0, 1, …, or the path of a
-            file, see `envoi.context.load_contexts`, or an `envoi.context.ContextSet`. Features that a context leaves
-            out have their defaults. None or an empty set is the default context alone.
+        env: A single-agent environment, a multi-agent environment, or a batch.
+        contexts: The contexts as `{id: {feature: value}}`; a sequence, whose ids are 0, 1, …; the path of a file, see
+            `envoi.context.load_contexts`; or an `envoi.context.ContextSet`. Omitted features have their defaults. None
+            or an empty set gives only the default context.
         default_context: Defaults that override the environment's own.
         context_selector: A selector of `envoi.context`, its class, or None for `RoundRobin`.
         context_selector_kwargs: The arguments of the selector's class.
-        hide_context: If True, the agent does not see the context; the specs of `env` are then kept.
+        hide_context: If True, the agent does not see the context, and the specs of `env` do not change.
         state_context_features: The features that the agent sees, in this order; None for all, `[]` for none,
             `"changing_context_features"` (or a list of it alone, as in CARL) for those that differ over the set.
-        context_mask: Features that the agent does not see, whatever the other options.
-        scale_context_features: The divisor of a seen value: `"no"`, `"by_mean"` of the set, `"by_default"`, the default
-            value, or divisors by feature; 1 replaces a divisor of 0.
-        add_gaussian_noise_to_context: If True, each episode's values are sampled around those of the set, with standard
-            deviation `gaussian_noise_std_percentage · |value|`. The set stays as it is, and so does `{feature: value}`.
+        context_mask: Features that the agent never sees, regardless of other arguments.
+        scale_context_features: How to scale observed values: `"no"`, divided by the mean of the set (`"by_mean"`) or by
+            the default value (`"by_default"`), or by divisors given by feature. 1 replaces a divisor of 0.
+        add_gaussian_noise_to_context: If True, adds noise to each episode's values, with standard deviation
+            `gaussian_noise_std_percentage · |value|`. Contexts of the set and contexts given by values do not change.
         gaussian_noise_std_percentage: The relative standard deviation; 0.01 is one percent.
-        max_episode_length: The number of steps after which an episode is truncated, if an inner limit is not lower; or
+        max_episode_length: The number of steps after which an episode is truncated, unless an inner limit is lower; or
             None.
-        dict_observation_space: If True, the agent sees `{"state": …, "context": …}` (the context a vector), which any
-            observation allows; else one array, `[state…, context…]`, which a one-dimensional float array allows.
+        dict_observation_space: If True, the agent sees `{"state": …, "context": …}`, with the context as a vector. If
+            False, it sees one array, `[state…, context…]`, which requires a one-dimensional float observation.
         logger: Called when an episode begins as `logger(episode, total_steps, context)`; or an object with a method
             `write_context` that takes these.
-        bind: How a context reaches the environment: None for its own features or else its attributes; a function
-            `(env, context)`; or a binding of `envoi.context`: `Attributes`, `Factory`.
-        n_envs: Make a batch with this many lanes of `env`.
-        noisy_features: Which features get noise; None for all numbers.
+        bind: How to apply a context to the environment: None to set its own features, or else its attributes; a
+            function `(env, context)`; or a binding of `envoi.context`: `Attributes` or `Factory`.
+        n_envs: The number of lanes, to make a batch of `env`.
+        noisy_features: The features that get noise, or None for all numeric features.
         clip_noise: If True, noise keeps a value within its feature's bounds.
-        context_bounds: Bounds of features, `{name: (low, high)}` or CARL's `{name: (low, high, dtype)}`, for those that
-            the environment does not describe.
+        context_bounds: Bounds of features that the environment does not describe, as `{name: (low, high)}` or CARL's
+            `{name: (low, high, dtype)}`.
         obs_context_features: CARL's newer name of `state_context_features`.
         obs_context_as_dict: CARL's newer layout: `{"obs": …, "context": …}` with the context a dict by feature (True)
             or a vector (False); None for `dict_observation_space`.
         success: For a selector that learns: `(episode) -> success`, a number from 0 to 1, a bool, or None if it is
             unknown. The episode is the dict that `Selector.tell` gets, with its last `info`. None reads
-            `info["is_success"]`; for several agents, the mean of those that have it.
+            `info["is_success"]`, averaged over the agents that have it.
 
     Attributes:
         contexts: The full contexts by id.
-        default_context: The default context; None if there are no defaults.
+        default_context: The default context, or None without defaults.
         context_selector: The selector.
         context_id: The id of the current context; in a batch a tuple with one per lane. `context_key` is the same.
         state_context_features: The names of the features that the agent sees.
         max_episode_length: The number of steps after which an episode is truncated, or None.
 
     Raises:
-        ContextError: An unknown feature, mask or id; a value out of bounds; `"by_default"` without defaults; or an
-            environment that takes no contexts. On a reset, an option whose name is misspelt.
-        SpecError: The layout does not allow the environment's observation.
+        ContextError: A feature, mask or id is unknown; a value is out of bounds; `"by_default"` has no defaults; or the
+            environment does not support contexts. A reset raises it if an option's name is misspelt.
+        SpecError: The layout does not support the environment's observation.
     """
 
     memory = ("_in_force", "_bound", "_episodes", "_total", "running")
@@ -287,15 +287,15 @@ class Contextual(Lifted):
         env_upper_bounds: Any = None,
         context_bounds: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
-        """Rebuilds the observation spec with other bounds; None keeps those of construction. Make forms after it.
+        """Rebuilds the observation spec with other bounds; None keeps the original bounds. Call it before making forms.
 
         Args:
-            env_lower_bounds: Lower bounds of the environment's own observation, which is one array.
-            env_upper_bounds: Upper bounds; neither may exclude what the environment's spec allows.
+            env_lower_bounds: Lower bounds of the environment's own observation, which must be one array.
+            env_upper_bounds: Upper bounds. Neither bound may exclude values of the environment's spec.
             context_bounds: `(low, high)` or `(low, high, dtype)` by feature.
 
         Raises:
-            ContextError: An unknown feature, or a context outside of the bounds.
+            ContextError: A feature is unknown, or a context lies outside the bounds.
             SpecError: Observations reach beyond the bounds.
         """
         before = self._view
@@ -309,7 +309,7 @@ class Contextual(Lifted):
             raise
 
     def success_of(self, episode: Mapping[str, Any], info: Mapping[Any, Any]) -> float | None:
-        """Returns an episode's success, from the function `success` or from the last info; None if it is unknown.
+        """Returns an episode's success from the function `success` or the last info, or None if unknown.
 
         Args:
             episode: The episode as `Selector.tell` gets it.
@@ -320,7 +320,7 @@ class Contextual(Lifted):
     # Of coming episodes.
 
     def select_next(self) -> tuple[Hashable, dict[str, Any]]:
-        """Chooses the context of the next episode now; the selector moves on.
+        """Chooses the context of the next episode now, and advances the selector.
 
         Returns:
             Its id and the full context, before noise.
@@ -329,19 +329,19 @@ class Contextual(Lifted):
         return key, dict(context)
 
     def peek(self) -> tuple[Hashable, dict[str, Any]]:
-        """Returns the id and the context (before noise) of the next episode, or of the next lane that begins.
+        """Returns the id and context (before noise) of the next episode, or of the next lane that begins.
 
-        The selector stays where it is.
+        This does not advance the selector.
         """
         key, context, _ = self._schedule.peek(self.env)
         return key, dict(context)
 
     def set(self, context: Hashable | Mapping[str, Any] | Sequence[Any] | None) -> None:
-        """Fixes the context of all coming episodes; the selector stays where it is.
+        """Fixes the context of all coming episodes without advancing the selector.
 
         Args:
-            context: An id, or `{feature: value}`, with defaults for other features and the id None; in a batch also a
-                list with one per lane. None lets the selector choose again.
+            context: An id, or `{feature: value}`, whose other features have their defaults and whose id is None. In a
+                batch, also a list with one per lane. None lets the selector choose again.
 
         Raises:
             ContextError: There is no such context.
@@ -383,7 +383,7 @@ class Contextual(Lifted):
         """The full contexts by id.
 
         Raises:
-            ContextError: On setting them, because specs, snapshots and batches follow from the set.
+            ContextError: You tried to set it, but specs, snapshots and batches depend on the contexts.
         """
         return self._schedule.contexts
 
@@ -396,7 +396,7 @@ class Contextual(Lifted):
 
     @property
     def default_context(self) -> dict[str, Any] | None:
-        """The full default context; None if there are no defaults."""
+        """The full default context, or None without defaults."""
         return self._schedule.default_context
 
     @property
@@ -419,14 +419,14 @@ class Contextual(Lifted):
 
     @property
     def context_divisors(self) -> dict[str, Any]:
-        """The divisors of seen values; a wrapper with other contexts takes them as `scale_context_features`."""
+        """The divisors of observed values, which another wrapper accepts as `scale_context_features`."""
         return dict(self._view.factors)
 
     def fill_context_with_default(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a new context, in the order of the features, with defaults for those that `context` leaves out.
+        """Returns a copy of a context with defaults for omitted features, in the order of the features.
 
         Raises:
-            ContextError: There is no such feature, or a feature cannot have its value.
+            ContextError: A feature is unknown, or its value is not allowed.
         """
         features, space = self._schedule.features, self._schedule.space
         check_names(context, features, "feature")
@@ -439,7 +439,7 @@ class Contextual(Lifted):
 
     @property
     def context(self) -> Any:
-        """The full current context, with its noise; in a batch a tuple with one per lane. Setting it calls `set`."""
+        """The full current context, including noise; in a batch, a tuple with one per lane. Setting it calls `set`."""
         contexts = self._in_force.in_lanes()
         return tuple(map(dict, contexts)) if self._lanes is not None else dict(contexts[0])
 
@@ -703,7 +703,7 @@ class Contextual(Lifted):
         return cast("Any", self.context_selector).exchange(coming)
 
     def in_force_at(self, lanes: Sequence[int]) -> tuple[list[Any], Callable[[], list[Context]]]:
-        """Returns the ids of some lanes' current contexts, and a function that returns these contexts."""
+        """Returns the context ids of the selected lanes, and a function that returns their contexts."""
         table, places = self._in_force.table, self._in_force.place[lanes]
         return table.ids[places].tolist(), partial(table.contexts, places)
 
@@ -719,7 +719,7 @@ class Contextual(Lifted):
     # Lanes, streams and snapshots.
 
     def assign_lane(self, number: int) -> None:
-        """Sets the lane number, at which `RoundRobin` begins; see `Process.assign_lane`.
+        """Sets the lane number, where `RoundRobin` starts; see `Process.assign_lane`.
 
         Raises:
             ContextError: `number` is not an integer of at least 0.
@@ -731,7 +731,7 @@ class Contextual(Lifted):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The inner environment's generator. Setting it also seeds the choice of contexts."""
+        """The inner environment's random generator. Setting it also seeds the choice of contexts."""
         return self.env.rng
 
     @rng.setter
