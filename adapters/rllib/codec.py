@@ -133,7 +133,7 @@ class Codec:
 
     Args:
         env: A single-agent core environment or batch.
-        structured: If True, images keep their shape and dtype, for convolutional networks such as those of
+        structured: If True, images stay images (height, width, channels), for convolutional networks such as those of
             `envoi.integrations.rllib`; see `envoi.adapters.rllib.observations`. If False, all but a few images are
             flattened, as RLlib's own networks require.
         masked: If True, leaves out an `"action_mask"` in the observation, because it is passed separately.

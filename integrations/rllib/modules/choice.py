@@ -116,7 +116,7 @@ def has_own_module(config: Any) -> bool:
 
 
 def set_modules(config: Any, spaces_of_policies: Iterable[tuple[Any, Any]]) -> None:
-    """Sets the modules that a config's spaces need, unless the user has set one.
+    """Sets the modules that a config's spaces need; keeps those that the user has set.
 
     The user's `model_config` stays as it is.
     """
