@@ -51,7 +51,7 @@ class WorkerError(EnvoiError, RuntimeError):
 
     Args:
         message: The place, the cause, and the traceback of the process.
-        lane: The lane whose environment was called; None if none was, or if it is unknown.
+        lane: The lane whose environment was called, or None if unknown or if no environment was called.
     """
 
     def __init__(self, message: str, lane: int | None = None) -> None:
@@ -62,8 +62,8 @@ class WorkerError(EnvoiError, RuntimeError):
 class LossyConversion(EnvoiError, TypeError):
     """A target framework cannot express a part of an environment.
 
-    Like all errors of envoi it can be constructed from a message alone, because gymnasium and others re-raise errors
-    with a message of their own; its fields are then empty.
+    Like all envoi errors, it can be constructed from a message alone, because gymnasium and others re-raise errors with
+    their own message. The fields are then empty.
 
     Args:
         path: The leaf that would be lost, such as `observation['text']`; the whole message if it is the only argument.

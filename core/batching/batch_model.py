@@ -153,7 +153,7 @@ class BatchModel(Model):
 
 
 class ModelBatch(LaneContexts):
-    """A batch of n lanes of a `BatchModel`: one call of its functions steps all lanes, which share random streams.
+    """Steps n lanes of a `BatchModel` with one call of its functions. All lanes share one set of random streams.
 
     Args:
         model: The model. The batch calls its functions and ignores its own episode.

@@ -39,8 +39,8 @@ def fill(contexts: Contexts | Sequence[Context] | None, default: Context) -> dic
         default: The default value of each feature.
 
     Returns:
-        New dicts, in the order of `contexts`; the arguments are not changed. All contexts have their features in the
-        same order: first those of `default`, then the others by first appearance.
+        New dicts, in the order of `contexts`; the arguments are not changed. All contexts have the same order of
+        features: first the features of `default`, then others by first appearance.
 
     Raises:
         ContextError: A context is not a mapping, or a feature's name is not a string.

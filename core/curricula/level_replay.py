@@ -48,7 +48,7 @@ class PrioritizedLevelReplay(Curriculum):
 
     Args:
         score: A score over a context's last 20 episodes: `"learnability"`, p (1 - p) of its success rate;
-            `"return_error"`, |return - its exponential average| (before it has one, that of all contexts);
+            `"return_error"`, |return - its exponential average| (at first, the average over all contexts);
             `"max_return_gap"`, its highest return - their mean; `"slope"`, |slope of its returns|. Or a critic's score,
             passed to `tell` as `score`: `"value_l1"`, `"positive_value_loss"`, `"max_mc"`, see `critic_score`.
         transform: `"rank"` or `"proportional"`.

@@ -35,7 +35,7 @@ class CartPole(Model):
     """Barto, Sutton and Anderson's cart-pole (1983), in the Euler form of gymnasium's CartPole-v1.
 
     The features of its context are CARL's, with gymnasium's values as defaults. The observation has no bounds, because
-    a strong push over a long time step can exceed those of gymnasium.
+    a strong push over a long time step can exceed gymnasium's bounds.
     """
 
     observation_spec = Array((4,), "float32")

@@ -44,7 +44,7 @@ class Reset(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The result of `step`. In a batch of n lanes each value has a leading axis of n, and `info` is an `Infos`.
+    """The result of `step`. In a batch of n lanes, values have a leading axis of size n, and `info` is an `Infos`.
 
     Attributes:
         observation: A value of `observation_spec`.

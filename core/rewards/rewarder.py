@@ -111,7 +111,7 @@ class FunctionReward(OfFunction, Rewarder):
 
 
 class _Specified(Rewarder):
-    """A rewarder whose range is that of its spec."""
+    """Base class of rewarders that take their range from their spec."""
 
     @property
     def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]

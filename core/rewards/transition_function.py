@@ -65,7 +65,7 @@ class OfTransition(Structured):
 
 
 class OfFunction(OfTransition):
-    """A plain function of a transition."""
+    """Base class of `FunctionReward` and `FunctionTermination`, which wrap a plain function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function

@@ -52,7 +52,7 @@ class Contextual(Lifted):
     nested `Contextual` wrappers, the id is that of the outer wrapper, and `info["context"]` is always present, because
     the inner wrapper receives values. A reset with a seed restarts the selector, because a seed fixes everything that
     follows. To seed every episode and see more than the first context of a round, use `Random`, or choose by options.
-    Options are those of CARL's `CARLEnv` (Benjamins et al., 2023), under its names.
+    Arguments follow CARL's `CARLEnv` (Benjamins et al., 2023) and keep its names.
 
         masses = {"light": {"m": 0.5}, "heavy": {"m": 2.0}}
         env = Contextual(load("gymnasium:Pendulum-v1"), contexts=masses)
@@ -287,7 +287,7 @@ class Contextual(Lifted):
         env_upper_bounds: Any = None,
         context_bounds: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
-        """Rebuilds the observation spec with other bounds; None keeps the original bounds. Call it before making forms.
+        """Rebuilds the observation spec with other bounds, where None keeps the original. Call it before making forms.
 
         Args:
             env_lower_bounds: Lower bounds of the environment's own observation, which must be one array.
@@ -401,7 +401,7 @@ class Contextual(Lifted):
 
     @property
     def context_selector(self) -> Selector:
-        """The selector; settable."""
+        """The selector that chooses contexts; settable."""
         return self._schedule.selector
 
     @context_selector.setter
