@@ -271,5 +271,12 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
             raise EpisodeError(f"observation: {NOT_RESET}")
         return stack(self.observation_spec, self._shown())
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_step"}  # which steps this environment
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._step = fast_step(self.env)
+
     def __repr__(self) -> str:
         return f"AgentLanes({self.env!r})"

@@ -296,9 +296,10 @@ class Worker:
             return
         if DUMP_SIGNAL is not None and self.process.pid is not None and self.process.is_alive():
             os.kill(self.process.pid, DUMP_SIGNAL)
-            end = time.monotonic() + _GRACE
-            while not self._dumped() and time.monotonic() < end:
-                time.sleep(0.01)
+            end, dumped = time.monotonic() + _GRACE, ""
+            while not (dumped and dumped == self._dumped()) and time.monotonic() < end:
+                dumped = self._dumped()
+                time.sleep(0.02)  # it may be half written
         self._end(f"hangs: no answer in {timeout:g} s")
 
     def _dumped(self) -> str:
