@@ -63,9 +63,8 @@ def reason_of(error: Exception) -> str:
         return marked
     places = re.findall(r'File "([^"]+)", line (\d+):\n(?:\s*def (\w+)\()?', text)
     for file, line, function in places:
-        if not any(
-            one in file for one in ("envoi/kernels", "envoi/compiling", "/numba/")
-        ):  # else it is no line of the author's
+        # Else it is no line of the author's.
+        if not any(one in file for one in ("envoi/kernels", f"{Path(__file__).parent}", "/numba/")):
             name = f"{function} " if function else ""
             return f"{name}({Path(file).name}, line {line}): {reason}"
     return reason
