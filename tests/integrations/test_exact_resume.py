@@ -57,7 +57,10 @@ def build(env, kind=PPOConfig, exact=True, runners=0, callbacks=None):
     settings = ON_POLICY if kind is PPOConfig else OFF_POLICY
     config = kind().training(**settings).debugging(seed=3, log_level="ERROR")
     config.env_runners(num_env_runners=runners, num_envs_per_env_runner=2)
-    config.reporting(min_sample_timesteps_per_iteration=60, min_train_timesteps_per_iteration=0)
+    # SAC's iterations last a second by default, so their steps would depend on the machine.
+    config.reporting(
+        min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=60, min_train_timesteps_per_iteration=0
+    )
     config = configure(config, env, exact=exact)
     config.callbacks(**(callbacks or {}))
     return config.build_algo()
