@@ -287,6 +287,6 @@ def read_contexts(text: str | os.PathLike[str], space: Any = None) -> ContextRan
     Raises:
         ContextError: See `load_contexts` and `parse_contexts`.
     """
-    if isinstance(text, str) and "=" in text and not os.path.exists(text):  # noqa: PTH110 (a text is no path)
+    if isinstance(text, str) and ("=" in text or "." not in text) and not os.path.exists(text):  # noqa: PTH110 (no path)
         return parse_contexts(text, space)
     return load_contexts(text, space=space)

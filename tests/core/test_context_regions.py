@@ -179,7 +179,6 @@ def test_values_of_a_text_are_read_exactly(values):
     [
         ("length=0.7..0.3", "'length=0.7..0.3' is empty"),
         ("length=0.5..0.5", "is empty"),
-        ("length", "expected feature=low..high"),
         ("length=", "expected feature=low..high"),
         (" ", "got an empty text"),
         ("length=0.3;length=0.4", "each feature once, got 'length' twice"),
@@ -204,4 +203,7 @@ def test_file_differs_from_a_text(tmp_path):
     file = tmp_path / "length=3..4.csv"
     save_contexts(file, {"a": {"length": 3.0}})
     assert read_contexts(str(file), SPACE) == {"a": {"length": 3.0}}
+    for text, message in (("length", "expected feature=low..high"), ("", "got an empty text")):
+        with pytest.raises(ContextError, match=message):
+            read_contexts(text, SPACE)
     assert read_contexts("length=3..4:2", SPACE).contexts() == {0: {"length": 3.0}, 1: {"length": 4.0}}
