@@ -191,6 +191,8 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
             return Infos([{} for _ in range(self.num_envs)])
         if self.begun is None:
             return last.info
+        if self.begun.info.columns == {} == last.info.columns:  # mostly, all are empty
+            return last.info
         each = zip(last.terminated | last.truncated, self.begun.info, last.info, strict=True)
         return Infos([new if over else old for over, new, old in each])
 
