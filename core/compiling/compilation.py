@@ -63,8 +63,9 @@ def reason_of(error: Exception) -> str:
         return marked
     places = re.findall(r'File "([^"]+)", line (\d+):\n(?:\s*def (\w+)\()?', text)
     for file, line, function in places:
-        # Else it is no line of the author's.
-        if not any(one in file for one in ("envoi/kernels", f"{Path(__file__).parent}", "/numba/")):
+        # Else it is no line of the author's. numba shows files below the working directory by relative paths.
+        ours = Path(file).resolve().parent == Path(__file__).resolve().parent
+        if not ours and "envoi/kernels" not in file and "/numba/" not in file:
             name = f"{function} " if function else ""
             return f"{name}({Path(file).name}, line {line}): {reason}"
     return reason
