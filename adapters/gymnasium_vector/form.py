@@ -191,9 +191,10 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
             return Infos([{} for _ in range(self.num_envs)])
         if self.begun is None:
             return last.info
-        if self.begun.info.columns == {} == last.info.columns:  # mostly, all are empty
+        begun: Any = self.begun.info
+        if begun.columns == {} == last.info.columns:  # mostly, all are empty
             return last.info
-        each = zip(last.terminated | last.truncated, self.begun.info, last.info, strict=True)
+        each = zip(last.terminated | last.truncated, begun, last.info, strict=True)
         return Infos([new if over else old for over, new, old in each])
 
     def returned_infos(self) -> dict[Any, Any]:
