@@ -1,16 +1,16 @@
-"""Compiles the text of a kernel, and keeps the result on disk for later processes.
+"""Compiles kernels, and keeps their machine code on disk for later processes.
 
-A kernel's text is written to a file whose name is a digest of the text, of everything that it was made from, and of the
-versions of Python, numpy, numba and this package. numba keeps the machine code beside that file; a changed model has
-another digest, and so another file. Files appear whole, so that processes may compile side by side.
+A file of machine code has the name of a digest: of the kernel, of everything that it was made from, of the versions of
+Python, numpy, numba and this package, and of the processor. A changed model has another digest, and so another file.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import linecache
+import ctypes
 import os
+import pickle
 import platform
 import re
 import stat
@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from hashlib import blake2s
 from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -77,8 +78,6 @@ SLOW = 1.0
 
 @cache
 def _package_digest() -> bytes:
-    from hashlib import blake2s  # `import envoi` stays fast
-
     digest = blake2s()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -88,8 +87,6 @@ def _package_digest() -> bytes:
 def kernel_digest(text: str, sources: str = "") -> str:
     """Returns the name of a kernel, equal for kernels that compile to the same code."""
     versions = (sys.version, np.__version__, numba_version(), platform.machine(), platform.system())
-    from hashlib import blake2s
-
     return blake2s(repr((text, sources, versions)).encode() + _package_digest(), digest_size=12).hexdigest()
 
 
@@ -139,8 +136,8 @@ def _remove(folder: str, process: int) -> None:
 
 
 def is_on_disk(digest: str) -> bool:
-    """Returns True if the machine code of a kernel is on disk."""
-    return (cache_folder() / f"{digest}.done").exists()
+    """Returns True if the machine code of a kernel is on disk, for this machine or another one."""
+    return any(cache_folder().glob(f"{digest}-*.kernel"))
 
 
 PATIENCE = 120.0
@@ -160,9 +157,9 @@ def _is_fresh(lock: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _turn(lock: Path, done: Path) -> Iterator[None]:
+def _turn(lock: Path, file: Path) -> Iterator[None]:
     """Waits while another process compiles the same kernel."""
-    while not done.exists():
+    while not file.exists():
         with contextlib.suppress(OSError):
             os.close(os.open(lock, os.O_CREAT | os.O_EXCL))
             break
@@ -178,103 +175,94 @@ def _turn(lock: Path, done: Path) -> Iterator[None]:
             lock.unlink()
 
 
-def compiled_functions(
-    text: str,
-    names: Mapping[str, Any],
-    arguments: Mapping[str, Sequence[Any]],
-    title: str,
-    digest: str,
-    options: Mapping[str, Any] | None = None,
-) -> dict[str, Callable[..., Any]]:
-    """Compiles the functions of a text, or loads their machine code from disk."""
-    file = cache_folder() / f"{digest}.py"
-    done = file.with_suffix(".done")
-    with contextlib.ExitStack() as stack:
-        if not done.exists():
-            stack.enter_context(_turn(file.with_suffix(".lock"), done))
-        started, known = time.perf_counter(), done.exists()
-        try:
-            functions = _functions(file, text, names, arguments, options or {})
-        except NotCompilable:
-            raise
-        except Exception:  # numba raises what it comes upon in a damaged file
-            if not _forget(file):
-                raise
-            functions = _functions(file, text, names, arguments, options or {})
-        if not known:
-            with contextlib.suppress(OSError):
-                done.touch()
+def kernel_of(
+    digest: str, title: str, make: Callable[[], tuple[FunctionType, Sequence[Any]]], options: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """Loads the machine code of a kernel from disk, or compiles it.
+
+    Args:
+        digest: The name of the kernel.
+        title: The name of the model, for a message.
+        make: Returns the kernel's function and examples of its arguments; called only to compile.
+        options: Options of numba.
+    """
+    from numba.core.compiler_lock import global_compiler_lock  # imported here, because only compiling needs numba
+    from numba.core.registry import cpu_target
+
+    context: Any = cpu_target.target_context
+    machine = blake2s(repr(context.codegen().magic_tuple()).encode(), digest_size=4).hexdigest()
+    file = cache_folder() / f"{digest}-{machine}.kernel"
+    with _turn(file.with_name(f"{digest}.lock"), file), global_compiler_lock:
+        loaded = _load(file, context)
+        if loaded is None:
+            started = time.perf_counter()
+            loaded = _compile(*make(), options)
             seconds = time.perf_counter() - started
-            if seconds > SLOW:
+            if _save(loaded, file) and seconds > SLOW:
                 print(  # noqa: T201
                     f"envoi: compiled {title} in {seconds:.1f} s; later processes load it from disk", file=sys.stderr
                 )
-        return functions
+        _IN_USE.append(loaded)
+        return loaded.entry_point
 
 
-def _functions(
-    file: Path,
-    text: str,
-    names: Mapping[str, Any],
-    arguments: Mapping[str, Sequence[Any]],
-    options: Mapping[str, Any],
-) -> dict[str, Callable[..., Any]]:
-    import numba  # imported here, because only compiling needs it
-    from numba.core import config
+_IN_USE: list[Any] = []
+"""The results of numba whose machine code this process runs."""
+
+
+def _compile(function: FunctionType, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    import numba
     from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
-    _write_once(file, text)
-    linecache.cache[str(file)] = (len(text), None, text.splitlines(keepends=True), str(file))
-    # A module, because numba imports that of a function whose code it loads.
-    module = sys.modules.setdefault(f"envoi_kernel_{file.stem}", ModuleType(f"envoi_kernel_{file.stem}"))
-    space = vars(module)
-    space.update(names)
-    exec(compile(text, str(file), "exec"), space)  # noqa: S102 (text of this package, with names of its own)
-    made: dict[str, Callable[..., Any]] = {}
-    root = getattr(config, "CACHE_DIR", "")  # where numba keeps machine code, if it is set
-    keeps = not root or _is_private(Path(root).resolve())
     try:
-        for name, examples in arguments.items():
-            signature = tuple(numba.typeof(value) for value in examples)
-            function = numba.njit(signature, cache=keeps, **options)(space[name])
-            space[name] = function  # for the functions after it; it also keeps the machine code
-            (compiled,) = function.overloads.values()
-            made[name] = compiled.entry_point
+        made = numba.njit(tuple(map(numba.typeof, arguments)), **options)(function)
     except (NumbaError, UnsupportedBytecodeError, NotImplementedError) as error:  # the last is of values without code
         raise NotCompilable(reason_of(error)) from error
-    return made
+    (result,) = made.overloads.values()
+    return result
 
 
-def _forget(file: Path) -> bool:
-    """Removes the machine code of a kernel from disk, and that of the random functions; True if there was some."""
-    from numba.core import config  # imported here, because only compiling needs it
-
-    found, root = False, getattr(config, "CACHE_DIR", "")  # `$NUMBA_CACHE_DIR`
-    for source in (file, Path(__file__).with_name("random_functions.py")):
-        folder = Path(root) if root else source.parent / "__pycache__"
-        for path in folder.rglob(f"{source.stem}.*.nb[ci]"):
-            found = True
-            with contextlib.suppress(OSError):
-                path.unlink()
-    return found
-
-
-def _write_once(file: Path, text: str) -> None:
-    """Writes a file whole, unless it is there: numba takes a newer file for a changed one."""
-    if file.exists():
-        return
+def _save(compiled: Any, file: Path) -> bool:
+    """Writes machine code to disk, unless it holds addresses of this process; returns True if it did."""
     import tempfile
 
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, suffix=".part", delete=False, encoding="utf-8") as part:
-        part.write(text)
+    from numba.core.serialize import dumps
+
+    library = compiled.library
+    if library.has_dynamic_globals:
+        return False
+    *parts, environments = compiled._reduce()
+    module = library._final_module
+    outside = [one.name for one in (*module.functions, *module.global_variables) if one.is_declaration]
+    # numba's own cache imports the modules of all functions in the code, for the sake of these globals.
+    parts[2], *environments = [(one.consts, one.env_name) for one in (parts[2], *environments)]
+    with contextlib.suppress(OSError):
+        with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".part", delete=False) as part:
+            part.write(dumps((parts, environments, [name for name in outside if not name.startswith("llvm.")])))
+        Path(part.name).replace(file)  # whole, so that processes may compile side by side
+        return True
+    return False
+
+
+def _load(file: Path, context: Any) -> Any:
+    """Returns the machine code in a file; None if there is none, or it is damaged."""
+    import llvmlite.binding
+    from numba.core.compiler import CompileResult
+    from numba.core.environment import _rebuild_env
+    from numba.core.runtime.nrt import rtsys
+
+    llvmlite.binding.add_symbol("envoi_pow", ctypes.cast(ctypes.CDLL(None).pow, ctypes.c_void_p).value)
     try:
-        os.link(part.name, file)
-    except FileExistsError:
-        pass
-    except OSError:  # no links on this file system
-        Path(part.name).replace(file)
-        return
-    Path(part.name).unlink()
+        parts, environments, outside = pickle.loads(file.read_bytes())  # noqa: S301 (the folder is the user's alone)
+        parts[2], *environments = [_rebuild_env(__name__, *one) for one in (parts[2], *environments)]
+    except Exception:  # there is no file; or a damaged one, of which pickle raises anything
+        return None
+    # A refresh of the context takes some 0.2 s, and imports scipy; what kernels call is there without it.
+    rtsys.initialize(context)
+    if not all(map(llvmlite.binding.address_of_symbol, outside)):
+        context.refresh()
+    rebuild: Any = CompileResult._rebuild
+    return rebuild(context, *parts, environments)
 
 
 def author_function(value: Any) -> FunctionType | None:

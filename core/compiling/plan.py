@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from textwrap import indent
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from .. import tree
 from ..errors import NotCompilable
 from ..spec import SpecTree
 from ..spec.arrays import ARRAYS, bounds_or_inf
-from .compilation import compiled_functions, is_compiling, is_on_disk, kernel_digest
+from .compilation import is_compiling, is_on_disk, kernel_digest, kernel_of
 from .layout import Held, Records, Rows
 
 
@@ -200,14 +201,18 @@ class Plan:
 
     def compile(self) -> Callable[..., int]:
         """Compiles the kernel, or loads it from disk; it must be called with exactly the arrays of its signature."""
+        options = {"error_model": "python", "boundscheck": True, "nogil": self.frees_gil, "no_cfunc_wrapper": True}
+        return kernel_of(self.digest, self.title, self._function, options)
+
+    def _function(self) -> tuple[FunctionType, list[Any]]:
+        """Returns the kernel's function, and examples of its arguments."""
+        from .kernel_functions import NAMES  # imported here, because only compiling needs numba
+
         n = 2
         actions = [np.zeros((n, *action.shape), action.dtype) for action in self.actions]
         outputs = [np.empty((n, *output.shape), output.dtype) for output in self.outputs]
         kinds = {f"{held.name}_kind": held.dtype for held in self.all_held}
         kinds["contexts_kind"] = self.context.dtype
-        from .kernel_functions import NAMES  # imported here, because only compiling needs numba
-
-        names = {**NAMES, **self.names(), **kinds}
-        arguments = {"kernel": [np.zeros(1, np.int64), 0, np.zeros(n, bool), *actions, *outputs]}
-        options = {"error_model": "python", "boundscheck": True, "nogil": self.frees_gil, "no_cfunc_wrapper": True}
-        return compiled_functions(self.text, names, arguments, self.title, self.digest, options)["kernel"]
+        space = {**NAMES, **self.names(), **kinds, "__name__": f"envoi_kernel_{self.digest}"}
+        exec(compile(self.text, "envoi/kernels", "exec"), space)  # noqa: S102 (text of this package)
+        return space["kernel"], [np.zeros(1, np.int64), 0, np.zeros(n, bool), *actions, *outputs]

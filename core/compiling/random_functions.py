@@ -85,13 +85,13 @@ def _normal(rng: Any, loc: Any, scale: Any) -> Any:
     return loc + scale * random_standard_normal(rng)
 
 
-@njit(cache=True, **INSIDE)
+@njit(**INSIDE)
 def random(rng: Any, size: Any = None) -> Any:
     """Returns `rng.random(size)`."""
     return _drawn(size, np.float64, _between, rng, 0.0, 1.0)
 
 
-@njit(cache=True, **INSIDE)
+@njit(**INSIDE)
 def uniform(rng: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
     """Returns `rng.uniform(low, high, size)` for numbers low and high."""
     low = _of_uniform(low)
@@ -99,7 +99,7 @@ def uniform(rng: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
     return _drawn(size, np.float64, _between, rng, low, span)
 
 
-@njit(cache=True, **INSIDE)
+@njit(**INSIDE)
 def integers(rng: Any, low: Any, high: Any = None, size: Any = None) -> Any:
     """Returns `rng.integers(low, high, size)`."""
     first, last = (np.int64(0), np.int64(low)) if high is None else (np.int64(low), np.int64(high))
@@ -107,13 +107,13 @@ def integers(rng: Any, low: Any, high: Any = None, size: Any = None) -> Any:
     return _drawn(size, np.int64, _below, rng, first, span)
 
 
-@njit(cache=True, **INSIDE)
+@njit(**INSIDE)
 def standard_normal(rng: Any, size: Any = None) -> Any:
     """Returns `rng.standard_normal(size)`."""
     return _drawn(size, np.float64, random_standard_normal, rng)
 
 
-@njit(cache=True, **INSIDE)
+@njit(**INSIDE)
 def normal(rng: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
     """Returns `rng.normal(loc, scale, size)` for numbers loc and scale."""
     loc, scale = _of_normal(loc), _of_normal(scale)

@@ -19,7 +19,7 @@ from twins import interpreted, same, step_both
 import envoi
 from envoi import EpisodeError, Lanes, ModelBatch, SpecError, tree
 from envoi.adapters import load, to_gymnasium, to_gymnasium_vector
-from envoi.compiling.compilation import cache_folder
+from envoi.compiling.compilation import cache_folder, kernel_of
 from envoi.errors import ContextError, NotCompilable
 from envoi.models import CartPole, Catch, GridWorld, Maze, Pendulum
 
@@ -349,8 +349,11 @@ def test_without_numba_batches_are_interpreted(monkeypatch):
         envoi.batch(Pole(), 2, compiled=True)
 
 
-def test_the_import_of_envoi_leaves_numba_out():
-    code = "import sys, envoi; envoi.batch(envoi.models.CartPole(), 2).reset(); sys.exit('numba' in sys.modules)"
+@pytest.mark.parametrize(("compiled", "module"), [("'auto'", "numba"), ("True", "numba.np.arraymath")])
+def test_numba_is_not_imported_before_it_compiles(compiled, module):
+    envoi.batch(CartPole(), 2, compiled=True)  # now it is on disk
+    code = f"import sys, envoi; batch = envoi.batch(envoi.models.CartPole(), 2, compiled={compiled})"
+    code += f"; batch.reset(); batch.step([1, 0]); sys.exit('{module}' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -385,22 +388,19 @@ def test_an_index_outside_an_array_changes_nothing():
 
 @pytest.mark.parametrize("damage", [b"", b"garbage"], ids=["empty", "garbage"])
 def test_damaged_machine_code_on_disk_is_compiled_again(tmp_path, monkeypatch, damage):
-    from envoi.compiling.compilation import compiled_functions
-
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    monkeypatch.setattr(pytest.importorskip("numba").config, "CACHE_DIR", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled = []
+    make = lambda: compiled.append(1) or (twice, [1])  # noqa: E731
+    for count in (1, 1, 2, 2):
+        for file in tmp_path.rglob("*.kernel") if count > len(compiled) else ():
+            file.write_bytes(damage)
+        assert kernel_of("twice", "Twice", make, {})(21) == 42
+        assert len(compiled) == count
 
-    def twice():
-        made = compiled_functions("def twice(x):\n    return 2 * x\n", {}, {"twice": [1]}, "Twice", "twice")
-        return made["twice"](21)
 
-    assert twice() == 42
-    files = list(tmp_path.rglob("*.nb[ci]"))
-    assert len(files) == 2
-    for file in files:
-        file.write_bytes(damage)
-    assert twice() == 42
+def twice(x):
+    return 2 * x
 
 
 def test_a_changed_model_has_another_kernel():
