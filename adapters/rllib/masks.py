@@ -10,11 +10,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from envoi import Discrete, Env, LossyConversion, MultiBinary, MultiDiscrete, MultiEnv, MultiModel, Spec, SpecError
+from envoi import Env, LossyConversion, MultiEnv, MultiModel
 from envoi.protocol.multi_env import MASK
 from envoi.spec import SpecTree
 from envoi.tree import AnyDict, children, leaves
 
+from ..shared.masks import choices, flat_mask
 from .observations import NAME
 
 OBSERVATIONS = "observations"
@@ -22,19 +23,17 @@ OBSERVATIONS = "observations"
 
 
 class Masks:
-    """Makes observations with action masks.
-
-    A mask has an element for each value of each integer of the action, in order: n for `Discrete(n)`, the sum of `nvec`
-    for `MultiDiscrete`. An environment gives it as gymnasium's `sample(mask=…)` takes it: an array of shape (n,) for
-    `Discrete`, a tuple of one for each integer for `MultiDiscrete`, an array of 0, 1 and 2 (either) for `MultiBinary`,
-    and dicts and tuples of these; or flat, as it is here. Its dtype is any of bool, integers and floats, where
-    everything but 0 is legal.
-    """
+    """Makes observations with action masks, given in any of the forms of `envoi.adapters.shared.masks`."""
 
     def __init__(self, spec: SpecTree, path: str = "action") -> None:
         self._spec = spec
-        counts = [_counts(leaf, at) for at, leaf in leaves(spec, path)]
-        self.size = sum(int(count.sum()) for count in counts)  # the number of elements
+        self.size = 0  # the number of elements
+        for at, leaf in leaves(spec, path):
+            counts = choices(leaf)
+            if counts is None:
+                hint = "leave action_masks=False; masks are for Discrete, MultiDiscrete and MultiBinary"
+                raise LossyConversion(at, "mask", repr(leaf), NAME, hint)
+            self.size += sum(counts)
         if not self.size:
             raise LossyConversion(
                 path, "mask", repr(spec), NAME, "leave action_masks=False; there is no action to mask"
@@ -68,18 +67,7 @@ class Masks:
             mask = observation.get(MASK)
             if mask is not None and lane is not None:
                 mask = mask[lane]
-        return None if mask is None else self._flat(mask)
-
-    def _flat(self, mask: Any) -> NDArray[np.float32]:
-        """Returns a new float32 array of 0 and 1, of shape (size,)."""
-        if isinstance(mask, np.ndarray) and mask.size == self.size:
-            flat = mask.ravel()
-        else:
-            flat = np.concatenate([np.zeros(0, bool), *_parts(self._spec, mask)])
-            if flat.size != self.size:
-                shape = np.shape(mask) if isinstance(mask, np.ndarray) else f"{flat.size} elements"
-                raise SpecError(f"info[{MASK!r}]: expected {self.size} elements, one for each action, got {shape}")
-        return (flat != 0).astype(np.float32)
+        return None if mask is None else flat_mask(self._spec, mask).astype(np.float32)
 
 
 def is_masked(space: spaces.Space[Any]) -> TypeGuard[spaces.Dict]:
@@ -90,43 +78,6 @@ def is_masked(space: spaces.Space[Any]) -> TypeGuard[spaces.Dict]:
 def unmasked(space: spaces.Space[Any]) -> spaces.Space[Any]:
     """Returns the space of an observation without its mask."""
     return space.spaces[OBSERVATIONS] if is_masked(space) else space
-
-
-def _counts(spec: Spec, path: str) -> NDArray[np.int64]:
-    if isinstance(spec, Discrete):
-        return np.array([spec.n])
-    if isinstance(spec, MultiDiscrete):
-        return spec.nvec.ravel()
-    if isinstance(spec, MultiBinary):
-        return np.full(int(np.prod(spec.shape)), 2)
-    hint = "leave action_masks=False; masks are for Discrete, MultiDiscrete and MultiBinary"
-    raise LossyConversion(path, "mask", repr(spec), NAME, hint)
-
-
-def _parts(spec: SpecTree, mask: Any) -> Iterator[NDArray[Any]]:
-    """Yields the masks of the integers of an action, from a mask of the structure that gymnasium samples with."""
-    if not isinstance(spec, Spec):
-        for _, key, sub in children(spec):
-            try:
-                inner = mask[key]
-            except (LookupError, TypeError):
-                raise SpecError(f"info[{MASK!r}]: expected a mask for {key!r}, got {mask!r}") from None
-            yield from _parts(sub, inner)
-    elif mask is None:
-        yield np.ones(int(_counts(spec, MASK).sum()), bool)
-    elif isinstance(spec, MultiBinary) and np.size(mask) == np.prod(spec.shape):
-        allowed = np.ravel(mask)
-        yield np.stack([allowed != 1, allowed != 0], 1).ravel()
-    else:
-        yield from _ravel(mask)
-
-
-def _ravel(mask: Any) -> Iterator[NDArray[Any]]:
-    if isinstance(mask, (tuple, list)) and any(np.ndim(part) for part in mask):
-        for part in mask:
-            yield from _ravel(part)
-    else:
-        yield np.ravel(mask)
 
 
 def without_mask(observation: SpecTree, action: SpecTree) -> SpecTree:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices, VecEnvStepReturn
 
-from envoi import AgentLanes, Discrete, EpisodeError, LossyConversion, MultiBinary, MultiDiscrete, Reset, Step
+from envoi import AgentLanes, EpisodeError, LossyConversion, Reset, Step
 from envoi.lane_values import groups_of_equal, lane, take
 from envoi.protocol.batch_env import full_lanes_step
 from envoi.protocol.fast_steps import fast_step
@@ -25,6 +25,7 @@ from ..gymnasium_vector.specs import batched_decoder, batched_encoder
 from ..shared.arrival import is_default_discount
 from ..shared.exported import AnyForm
 from ..shared.loss import warn_narrowed
+from ..shared.masks import choices, flat_mask
 from .specs import NAME, losses
 
 
@@ -187,7 +188,7 @@ class ToSB3(AnyForm, _VecEnv):
 
     def _has_masks(self) -> bool:
         """Returns True if the lanes have action masks; before the first reset, a copy of them is asked for one."""
-        if self._masked or not _counts(self.core.action_spec):
+        if self._masked or not choices(self.core.action_spec):
             return self._masked
         infos: Any = self._infos
         if not self._begun:
@@ -200,16 +201,7 @@ class ToSB3(AnyForm, _VecEnv):
 
     def _mask(self, index: int) -> Any:
         """Returns the action mask of a lane as sb3-contrib takes it: bool, a value for each choice of each integer."""
-        mask, counts = self._infos[index].get(MASK), _counts(self.core.action_spec)
-        if mask is None:
-            return np.ones(sum(counts), bool)
-        if isinstance(self.core.action_spec, MultiBinary) and np.size(mask) == len(counts):
-            allowed = np.ravel(mask)  # 2 allows both
-            return np.stack([allowed != 1, allowed != 0], 1).ravel()
-        if isinstance(mask, (tuple, list)) and len(mask) == len(counts):
-            parts = zip(mask, counts, strict=True)
-            mask = np.concatenate([np.ones(n) if one is None else np.ravel(one) for one, n in parts])
-        return np.ravel(mask) != 0
+        return flat_mask(self.core.action_spec, self._infos[index].get(MASK))
 
     def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
         return self._attributes.are_wrapped(wrapper_class, [*self._get_indices(indices)])
@@ -222,12 +214,3 @@ class ToSB3(AnyForm, _VecEnv):
         return self.env_method("render")
 
     render: Any = VecEnv.render
-
-
-def _counts(spec: Any) -> list[int]:
-    """Returns the number of choices of each integer of an action; none for actions that are not choices."""
-    if isinstance(spec, Discrete):
-        return [spec.n]
-    if isinstance(spec, MultiDiscrete):
-        return spec.nvec.ravel().tolist()
-    return [2] * int(np.prod(spec.shape)) if isinstance(spec, MultiBinary) else []
