@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorWrapper
 
-from envoi import Array, Discrete, Step, Streams
+from envoi import Array, Step, Streams
 from envoi.protocol.env import as_step
-from envoi.protocol.multi_env import COMMON, MASK
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
-from envoi.spec import SpecTree
 from envoi.steps.flat import flat_step
 from envoi.steps.program import VALUES, Program, Stage
 
 from ..shared.arrival import arrival, incoming, is_number, owned
 from ..shared.contexts import TakesContext
-from ..shared.imported import CoreHolder, ImportedMulti, takes_options
+from ..shared.imported import CoreHolder, takes_options
 from .specs import NAME, encoder, from_space
 
 NATIVE_REWARD = Array((), "float64", name="reward")
@@ -150,63 +148,6 @@ if terminated or truncated:
     @property
     def unwrapped(self) -> gymnasium.Env[Any, Any]:
         return bare(self.source)
-
-
-class SpacesByAgent(ImportedMulti):
-    """Base of importers of several agents with spaces of gymnasium."""
-
-    _planned = ("_encoders", "_masked")
-
-    _gathers: ClassVar[bool] = True
-    """True if infos of no agent belong to all."""
-
-    def _spec(self, what: str, agent: Any) -> SpecTree:
-        return from_space(self._space(what, agent), f"{what}_space({agent!r})")
-
-    def _plan(self) -> None:
-        super()._plan()
-        # A copy, because the source may keep an action, or change it in place.
-        encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_spec.items()}
-        self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
-        # The agents whose mask is in their observation; forms of envoi have it in the info already.
-        agents = self.possible_agents if self._form_inside is None else ()
-        self._masked = tuple(agent for agent in agents if self._shows_mask(agent))
-
-    def _shows_mask(self, agent: Any) -> bool:
-        spec = self.observation_spec[agent]
-        return isinstance(spec, dict) and MASK in spec
-
-    def _own_infos(
-        self, infos: Mapping[Any, Any], affected: Sequence[Any], discounts: dict[Any, Any] | None = None
-    ) -> dict[Any, Any]:
-        """Converts the source's infos for the core."""
-        own_infos: dict[Any, Any] = {}
-        common: dict[Any, Any] = {}
-        known = 0
-        for agent in affected:
-            entry = infos.get(agent)
-            known += agent in infos
-            own = own_infos[agent] = {**entry} if entry else {}
-            if own:
-                if MASK in own:  # recorded together with the observation, so it must not change
-                    own[MASK] = owned(own[MASK])
-                if discounts is not None and "discount" in own and is_number(own["discount"]):
-                    discounts[agent] = own.pop("discount")
-                if isinstance(own.get(COMMON), dict):
-                    common = own.pop(COMMON)
-        for agent in self._masked:
-            if agent in self._roster.acting and MASK not in own_infos[agent]:
-                kind = np.int8 if isinstance(self.action_spec[agent], Discrete) else None
-                own_infos[agent][MASK] = np.array(self._seen[agent][MASK], kind)
-        if len(infos) > known:  # keys of other agents, or of none
-            for key, entry in infos.items():
-                if key == COMMON:
-                    common = {**common, **entry}
-                elif key not in self.observation_spec and self._gathers:
-                    common = {**common, key: entry}
-        if common:
-            own_infos[COMMON] = {**common}
-        return own_infos
 
 
 def bare(source: Any) -> Any:

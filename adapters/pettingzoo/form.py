@@ -11,27 +11,19 @@ from pettingzoo import AECEnv, ParallelEnv
 
 from envoi import Discrete, Env, EpisodeError, LossyConversion, MultiEnv, validate
 from envoi.protocol.env import ENDED, NOT_RESET
-from envoi.protocol.fast_steps import fast_step
 from envoi.protocol.multi_env import COMMON, MASK
 from envoi.spec import SpecTree
 
 from ..conversion import acts_at_once, losses_for, losses_in
-from ..gymnasium.specs import decoder, encoder, like_source, to_space
+from ..gymnasium.agents import AgentsForm, agent_space
 from ..shared.arrival import with_discounts
-from ..shared.exported import MultiForm, several_agents
+from ..shared.exported import several_agents
 from ..shared.loss import Loss
 
 NAME, AEC = "pettingzoo", "pettingzoo_aec"
 
 ACTIVE, ACTIVES = "active_agent", "active_agents"
 """The info keys of the agents that act next while others wait: one agent (PettingZoo's own key), or several."""
-
-
-def _space(spec: SpecTree, path: str) -> spaces.Space[Any]:
-    try:
-        return to_space(spec, path)
-    except LossyConversion as error:
-        raise LossyConversion(error.path, error.field, error.source, NAME, error.hint) from error
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
@@ -45,47 +37,27 @@ def losses_of_agents(multi: MultiEnv) -> list[Loss]:
     for agent in multi.possible_agents:
         specs[f"observation[{agent!r}]"] = multi.observation_spec[agent]
         specs[f"action[{agent!r}]"] = multi.action_spec[agent]
-    return losses_in(specs, _space)
+    return losses_in(specs, lambda spec, path: agent_space(spec, path, NAME))
 
 
-class Form(MultiForm):
+class Form(AgentsForm):
     """The base class of both forms; `state_space` exists only if the core has a `state_spec`."""
 
     _framework = NAME
-    _planned = ("_encoders", "_decoders", "_encode_state", "_at_once", "_step")
+    _planned = ("_at_once",)
     _memory = ("metadata",)
 
     def _describe(self) -> None:
         multi = self.multi
         self.metadata = {"name": type(multi.unwrapped).__name__, **self.metadata, "is_parallelizable": True}
-        self.observation_spaces: dict[Any, Any] = {}
-        self.action_spaces: dict[Any, Any] = {}
-        for agent in multi.possible_agents:
-            seen = _space(multi.observation_spec[agent], f"observation[{agent!r}]")
-            done = _space(multi.action_spec[agent], f"action[{agent!r}]")
-            self.observation_spaces[agent] = like_source(seen, multi, "observation", agent)
-            self.action_spaces[agent] = like_source(done, multi, "action", agent)
+        self.observation_spaces, self.action_spaces = map(self._space_by_agent, ("observation", "action"))
         if multi.state_spec is not None:
-            self.state_space = _space(multi.state_spec, "state")
+            self.state_space = agent_space(multi.state_spec, "state", NAME)
 
     def _plan(self) -> None:
-        multi = self.multi
-        agents = multi.possible_agents
-        encoders = {agent: encoder(multi.observation_spec[agent]) for agent in agents}
-        exact = self._env is not multi
-        decoders = {agent: decoder(multi.action_spec[agent], f"action[{agent!r}]", exact) for agent in agents}
-        # Only the agents whose values need a conversion.
-        self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
-        self._decoders = {agent: decode for agent, decode in decoders.items() if decode is not None}
-        self._encode_state = None if multi.state_spec is None else encoder(multi.state_spec)
+        super()._plan()
         # If true, no agent ever waits, so that `turn` need not be read.
-        self._at_once = bool(acts_at_once(multi)) and not getattr(multi, "turns_in_infos", False)
-        self._step = fast_step(self._env)
-
-    @property
-    def possible_agents(self) -> list[Any]:
-        """All possible agents; a new list each time."""
-        return list(self.multi.possible_agents)
+        self._at_once = bool(acts_at_once(self.multi)) and not getattr(self.multi, "turns_in_infos", False)
 
     def observation_space(self, agent: Any) -> spaces.Space[Any]:
         return self.observation_spaces[agent]
@@ -110,8 +82,7 @@ class Form(MultiForm):
         """
         if self.multi.state_spec is None:
             raise NotImplementedError(f"state() needs a core environment with a state_spec; {self.core!r} has none")
-        state = self.multi.state
-        return state if self._encode_state is None else self._encode_state(state)
+        return super().state()
 
 
 def agents_infos(infos: dict[Any, Any]) -> dict[Any, Any]:

@@ -14,19 +14,19 @@ from numpy import array, ndarray
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import BaseWrapper
 
-from envoi import EpisodeError, LossyConversion, MultiReset, MultiStep, Snapshot, SpecError, zeros
-from envoi.protocol.multi_env import MASK, SYNTHETIC, MultiStepValues, full_multi_step
+from envoi import EpisodeError, LossyConversion, MultiReset, Snapshot, SpecError
+from envoi.protocol.multi_env import MASK, MultiStepValues
 from envoi.protocol.roster import Roster
 from envoi.spec import Array, Discrete, MultiBinary, MultiDiscrete
-from envoi.steps.program import VALUES, Program, Stage, library_name
 
-from ..gymnasium.source import SpacesByAgent
+from ..gymnasium.agents import ImportedAgents
 from ..gymnasium.specs import from_space
 from ..shared.arrival import HOLDERS, Copy, incoming, is_held, owned
-from .form import ACTIVE, ACTIVES, AEC, NAME, Form, acts_at_once
+from ..shared.introspection import layers
+from .form import ACTIVE, ACTIVES, AEC, NAME, acts_at_once
 
 
-class FromZoo(SpacesByAgent):
+class FromZoo(ImportedAgents):
     """Base of the importers of both APIs.
 
     Attributes:
@@ -91,19 +91,6 @@ class FromZoo(SpacesByAgent):
     def _prepare_turn(self) -> None:
         """Prepares what each step needs while the same agents act."""
         self._slots = dict.fromkeys(self._roster.acting)  # in which the actions get their order
-
-    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
-        return full_multi_step(self.source_step(actions))
-
-    def step_program(self) -> Program:
-        """Returns the program that steps the source, for the engine to run."""
-        title = f"{library_name(type(self), 'an importer')}: a step of the source"
-        call = f"{', '.join(VALUES)} = env.source_step(action)"
-        return Program((Stage(title, call, VALUES, {"env": self}, guarded=True),), self.step_record)
-
-    @abstractmethod
-    def source_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
-        """Acts once. Returns None for the flags and the discounts if no agent ends or joins."""
 
     @property
     def _seen(self) -> dict[Any, Any]:
@@ -201,10 +188,6 @@ class FromZoo(SpacesByAgent):
         discounts = {**dict.fromkeys(agents, 1.0), **discounts}
         return arrived, rewards, {**self._false}, {**self._false}, discounts, own_infos
 
-    def _last_look(self, agent: Any) -> Any:
-        """Returns the final observation of an agent whose source gives none."""
-        return self._seen[agent] if agent in self._seen else zeros(self.observation_spec[agent])
-
     def _source_state(self) -> Any:
         """Returns the source's `state()` if it has one, else the latest observation of each agent."""
         try:
@@ -228,14 +211,7 @@ class FromZoo(SpacesByAgent):
         self._prepare()
 
     def _layers(self) -> list[Any]:
-        found = [self.source]
-        while not isinstance(found[-1], Form):
-            held = (vars(found[-1]).get(name) for name in ("env", "aec_env"))
-            inner = next((layer for layer in held if isinstance(layer, (AECEnv, ParallelEnv))), None)
-            if inner is None:
-                break
-            found.append(inner)
-        return found
+        return layers(self.source, (AECEnv, ParallelEnv))
 
 
 class FromPettingZoo(FromZoo):
@@ -332,23 +308,11 @@ class FromPettingZoo(FromZoo):
         affected = roster.affected(before_step)
         blind = [agent for agent in ended if observations.get(agent) is None]
         arrived = self._taken(observations, [agent for agent in affected if agent not in blind], held)
-        if blind:
-            arrived = {agent: self._last_look(agent) if agent in blind else arrived[agent] for agent in affected}
-        self._news = None  # `arrived` is newer
-        terminated = {agent: bool(terminations.get(agent, False)) for agent in affected}
-        truncated = {agent: bool(truncations.get(agent, False)) for agent in affected}
-        discounts = {agent: 0.0 if dead else 1.0 for agent, dead in terminated.items()}
-        own_rewards = {agent: owned(rewards.get(agent, 0.0)) for agent in affected}
-        self._seen.update(arrived)
         self._enter(roster, listed)
-        if before is not None:
-            own_rewards = self._rewarded(own_rewards, before, actions)
-        own_infos = self._own_infos(infos, affected, discounts)
-        for agent in blind:
-            own_infos[agent][SYNTHETIC] = True
-        if roster.turn is not None:
-            arrived = self._for_turn(arrived, own_infos, ended)
-        return arrived, own_rewards, terminated, truncated, discounts, own_infos
+        values = self._whole_step(affected, arrived, blind, rewards, terminations, truncations, infos, before, actions)
+        if roster.turn is None:
+            return values
+        return (self._for_turn(values[0], values[-1], ended), *values[1:])
 
     def _taken(self, observations: Mapping[Any, Any], agents: Collection[Any], held: bool) -> dict[Any, Any]:
         if missing := [agent for agent in agents if agent not in observations]:
@@ -481,27 +445,25 @@ class FromPettingZooAEC(FromZoo):
         roster = self._next_roster(now, ended, self._turn_in(now, {}))
         affected, acting = roster.affected(before_step), roster.acting
         self._enter(roster, listed)
-        infos = {**native.infos, **{agent: info for agent, (_, _, _, info) in ended.items()}}
-        terminated, truncated = dict.fromkeys(affected, False), dict.fromkeys(affected, False)
-        discounts = dict.fromkeys(affected, 1.0)
-        arrived: dict[Any, Any] = {}
-        for agent in affected:
-            if agent in ended:
-                final, dead, cut, _ = ended[agent]
-                arrived[agent] = self._last_look(agent) if final is None else final
-                terminated[agent], truncated[agent], discounts[agent] = dead, cut, 0.0 if dead else 1.0
-            elif agent in acting:
-                arrived[agent] = self._observed(agent)
-        self._seen.update(arrived)
-        self._current = tuple(arrived)
-        own_rewards = {agent: collected.get(agent, 0.0) for agent in affected}
-        if before is not None:
-            own_rewards = self._rewarded(own_rewards, before, actions)
-        own_infos = self._own_infos(infos, affected, discounts)
-        for agent, (final, *_) in ended.items():
-            if final is None:
-                own_infos[agent][SYNTHETIC] = True
-        return arrived, own_rewards, terminated, truncated, discounts, own_infos
+        finals = {agent: final for agent, (final, *_) in ended.items() if final is not None}
+        arrived = {
+            agent: finals[agent] if agent in finals else self._observed(agent)
+            for agent in affected
+            if agent in finals or agent in acting
+        }
+        values = self._whole_step(
+            affected,
+            arrived,
+            [agent for agent in ended if agent not in finals],
+            collected,
+            {agent: dead for agent, (_, dead, _, _) in ended.items()},
+            {agent: cut for agent, (_, _, cut, _) in ended.items()},
+            {**native.infos, **{agent: info for agent, (*_, info) in ended.items()}},
+            before,
+            actions,
+        )
+        self._current = tuple(values[0])
+        return values
 
     def _observed(self, agent: Any) -> Any:
         arrived = self.source.observe(agent)  # a local variable, because the converter counts references

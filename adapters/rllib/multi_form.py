@@ -31,14 +31,13 @@ from gymnasium import spaces
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from envoi import MultiEnv, MultiReset, MultiStep
-from envoi.protocol.fast_steps import fast_step
 from envoi.protocol.multi_env import full_multi_step
 from envoi.protocol.process import Info
 
+from ..gymnasium.agents import AgentsForm
 from ..gymnasium.form import CoreGenerator
-from ..gymnasium.specs import decoder, encoder, like_source, to_space
+from ..gymnasium.specs import to_space
 from ..shared.arrival import with_discounts
-from ..shared.exported import MultiForm
 from .codec import Codec
 from .form import RLlibForm
 from .masks import Masks, can_mask
@@ -50,7 +49,7 @@ Ended = tuple[Any, bool, bool, Info]
 """The final observation of an agent, its two flags, and its info."""
 
 
-class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
+class RLlibMultiEnv(CoreGenerator, RLlibForm, AgentsForm, MultiAgentEnv):
     """A core environment of several agents as RLlib's env runners step it.
 
     Attributes:
@@ -58,7 +57,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         codecs: The codec of each agent; empty if the form is not canonical.
     """
 
-    _planned = ("codecs", "_encode", "_decode", "_masks", "_is_plain", "_step", "_encode_state")
+    _planned = ("codecs", "_masks", "_is_plain")
     _memory = ("_begun", "_recorded", "_held", "_last", "_quiet_flags", "_np_random_seed")
 
     def __init__(self, core: MultiEnv, *settings: Any, **named_settings: Any) -> None:
@@ -80,44 +79,26 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         self.action_space = spaces.Dict(ordered(self.action_spaces))
         self.state_space = None if core.state_spec is None else to_space(core.state_spec, "state")
 
-    def _space_by_agent(self, what: str) -> dict[Any, spaces.Space[Any]]:
-        """Returns the spaces of all agents' observations, without masks, or of their actions."""
-        core = self.core
-        specs: Mapping[Any, Any] = getattr(core, f"{what}_spec")
-        made = {
-            agent: getattr(self.codecs[agent], f"{what}_space")
-            if self._canonical
-            else to_space(specs[agent], f"{what}[{agent!r}]")
-            for agent in core.possible_agents
-        }
-        return {agent: like_source(space, core, what, agent) for agent, space in made.items()}
+    def _space(self, what: str, agent: Any) -> spaces.Space[Any]:
+        return getattr(self.codecs[agent], f"{what}_space") if self._canonical else super()._space(what, agent)
 
     def _plan(self) -> None:
+        super()._plan()
         core = self.core
         agents = core.possible_agents
         is_structured = self._canonical == "structured"
         self.codecs = Codec.each(core, structured=is_structured, masked=self._action_masks) if self._canonical else {}
         if self._canonical:
-            self._encode: dict[Any, Any] = {agent: codec.encode for agent, codec in self.codecs.items()}
-            self._decode: dict[Any, Any] = {agent: codec.decode for agent, codec in self.codecs.items()}
-        else:
-            self._encode = {agent: f for agent, spec in core.observation_spec.items() if (f := encoder(spec))}
-            self._decode = {agent: f for agent, spec in core.action_spec.items() if (f := decoder(spec))}
+            self._encoders = {agent: codec.encode for agent, codec in self.codecs.items()}
+            self._decoders = {agent: codec.decode for agent, codec in self.codecs.items()}
         self._masks: dict[Any, Masks] = {}
         if self._action_masks:
             able = [agent for agent in agents if can_mask(core.action_spec[agent])]
             self._masks = {agent: Masks(core.action_spec[agent], f"action[{agent!r}]") for agent in able or agents}
-        self._is_plain = not self._encode and not self._masks
-        self._step = fast_step(self._env)
-        self._encode_state = None if core.state_spec is None else encoder(core.state_spec)
-
-    @property
-    def possible_agents(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """All possible agents; a new list each time."""
-        return list(self.core.possible_agents)
+        self._is_plain = not self._encoders and not self._masks
 
     # RLlib's checker accepts no others; the agents in play are `core.agents`.
-    agents = possible_agents  # pyright: ignore[reportAssignmentType]
+    agents = AgentsForm.possible_agents  # pyright: ignore[reportAssignmentType]
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Any:
         """Starts a new episode; see `MultiAgentEnv.reset`.
@@ -138,7 +119,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
 
     def step(self, action_dict: Mapping[Any, Any]) -> Any:
         """Acts once; see `MultiAgentEnv.step`."""
-        if decode := self._decode:
+        if decode := self._decoders:
             action_dict = {agent: decode[agent](a) if agent in decode else a for agent, a in action_dict.items()}
         self._last = step = self._step(action_dict)
         observations, rewards, terminated, _, _, infos = step
@@ -159,7 +140,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
 
     def encode_observations(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> dict[Any, Any]:
         """Converts the core's observations for RLlib, with masks if `action_masks` is set."""
-        encode = self._encode
+        encode = self._encoders
         encoded = {agent: encode[agent](value) if agent in encode else value for agent, value in observations.items()}
         for agent, masks in self._masks.items():
             if agent in encoded:
@@ -223,8 +204,3 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         terminateds[ALL], truncateds[ALL] = is_over and not is_cut, is_cut
         self._recorded = known.union(agent for agent in observations if agent not in ends).difference(sent)
         return sent_observations, rewards, terminateds, truncateds, sent_infos
-
-    def state(self) -> Any:
-        """Returns the core's state, a value of `state_space` if there is one."""
-        state = self.core.state
-        return state if self._encode_state is None else self._encode_state(state)

@@ -26,17 +26,17 @@ import gymnasium
 import numpy as np
 
 from envoi import EpisodeError, MultiReset, MultiStep, SpecError
-from envoi.protocol.multi_env import SYNTHETIC
-from envoi.spec import zeros
+from envoi.protocol.multi_env import MultiStepValues
 
-from ..gymnasium.source import SpacesByAgent, replay_seeds
-from ..shared.arrival import is_held, owned
+from ..gymnasium.agents import ImportedAgents
+from ..gymnasium.source import layers_and_spaces, replay_seeds
+from ..shared.arrival import is_held
 from .form import NAME
 from .masks import shows_mask
 from .multi_form import ALL
 
 
-class FromRLlibMulti(SpacesByAgent):
+class FromRLlibMulti(ImportedAgents):
     """A `MultiAgentEnv` as a core environment of several agents.
 
     If the source is a form of envoi, possibly inside gymnasium's wrappers, its `last` has what RLlib's steps lack: each
@@ -102,7 +102,7 @@ class FromRLlibMulti(SpacesByAgent):
         self._saw = dict(observed)
         return MultiReset(observed, self._own_infos(infos, self._roster.playing))
 
-    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+    def source_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
         self._roster.check_actions(actions)
         encode = self._encoders
         before = None if self._rewarder is None else self.state
@@ -110,13 +110,11 @@ class FromRLlibMulti(SpacesByAgent):
         step = self.source.step(sent)
         observations = step[0]
         held = is_held(observations, 2)
-        result = self._step_of_foreign(step, held) if self._form_inside is None else self._step_of_form()
-        self._saw.update(result.observations)
-        if self._rewarder is not None:
-            result = result._replace(rewards=self._rewarded(result.rewards, before, actions))
-        return result
+        if self._form_inside is None:
+            return self._step_of_foreign(step, held, before, actions)
+        return self._step_of_form(before, actions)
 
-    def _step_of_form(self) -> MultiStep:
+    def _step_of_form(self, before: Any, actions: Mapping[Any, Any]) -> MultiStepValues:
         form = self._form_inside
         step: MultiStep = form.last
         ended = [agent for agent in step.terminated if step.terminated[agent] or step.truncated[agent]]
@@ -125,9 +123,13 @@ class FromRLlibMulti(SpacesByAgent):
         self._roster = roster.after(None if playing == roster.playing else playing, ended, core.turn)
         infos = {key: dict(info) for key, info in step.infos.items()}
         observed = self._taken(form.encode_observations(step.observations, step.infos), True)
-        return step._replace(observations=observed, infos=infos)
+        self._saw.update(observed)
+        rewards = self._rewarded(step.rewards, before, actions)
+        return observed, rewards, step.terminated, step.truncated, step.discounts, infos
 
-    def _step_of_foreign(self, step: tuple[Mapping[Any, Any], ...], held: bool) -> MultiStep:
+    def _step_of_foreign(
+        self, step: tuple[Mapping[Any, Any], ...], held: bool, before: Any, actions: Mapping[Any, Any]
+    ) -> MultiStepValues:
         observations, rewards, terminateds, truncateds, infos = step
         roster = self._roster
         affected = roster.playing
@@ -144,26 +146,10 @@ class FromRLlibMulti(SpacesByAgent):
             own = bool(terminateds.get(agent, False)), bool(truncateds.get(agent, False))
             terminated[agent], truncated[agent] = own if True in own else of_all
         ended = [agent for agent in affected if terminated[agent] or truncated[agent]]
-        blind = [agent for agent in ended if agent not in observed]
-        for agent in blind:  # RLlib repeats the last one too
-            has_one = agent in self._saw
-            observed[agent] = self._saw[agent] if has_one else zeros(self.observation_spec[agent])
-        discounts: dict[Any, Any] = {agent: 0.0 if terminated[agent] else 1.0 for agent in affected}
+        blind = [agent for agent in ended if agent not in observed]  # RLlib repeats the last one too
         playing = tuple(agent for agent in affected if agent not in ended) if ended else affected
         self._roster = roster.after(None if playing is roster.playing else playing, ended, _turn_of(playing, observed))
-        self._saw.update(observed)
-        agent_infos = self._own_infos(infos, affected, discounts)
-        for agent in blind:
-            agent_infos[agent][SYNTHETIC] = True
-        given = {agent: rewards.get(agent) for agent in affected}
-        return MultiStep(
-            {agent: observed[agent] for agent in roster.order(observed)} if ended else observed,
-            {agent: 0.0 if reward is None else owned(reward) for agent, reward in given.items()},
-            terminated,
-            truncated,
-            discounts,
-            agent_infos,
-        )
+        return self._whole_step(affected, observed, blind, rewards, terminated, truncated, infos, before, actions)
 
     def _listed(self) -> set[Any]:
         """Returns the agents that the source lists and that have not ended; some sources always list all."""
@@ -199,10 +185,7 @@ class FromRLlibMulti(SpacesByAgent):
         self.unwrapped.np_random = generator
 
     def _layers(self) -> list[Any]:
-        layers = [self.source]
-        while isinstance(layers[-1], gymnasium.Wrapper):
-            layers.append(layers[-1].env)
-        return layers
+        return layers_and_spaces(self.source)
 
     def _parts(self) -> list[Any]:
         return super()._parts() if self._form_inside is None else self._layers()

@@ -71,9 +71,9 @@ class AnyForm(Planned, CoreHolder):
     _written: Any = None  # the function that is `step`, where it is not the method
 
     def __init__(self, core: Any, validate: bool = False) -> None:
-        self.core = core  # which the framework's own base may look at
-        super().__init__()
+        self.core = core
         inner = self._inner()
+        super().__init__()  # the framework's own base may look at what there is by now
         self._env: Any = Validated(inner) if validate else inner
         self.metadata = deepcopy(dict(core.metadata))
         self.render_mode = core.render_mode

@@ -16,19 +16,17 @@ from typing import Any, ClassVar, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, SpecError, Streams
+from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, Streams
 from envoi.protocol.batch_env import Mask, as_mask
 from envoi.protocol.env import NOT_RESET
 from envoi.protocol.process import Process
-from envoi.protocol.roster import HasRoster, Roster
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import check_seed
-from envoi.spec import SpecTree
 from envoi.steps.record import NOT_BEGUN, RUNNING, EpisodeState
 from envoi.tree import map_leaves
 from envoi.wrapping.delegate import set_once
 
-from .arrival import Copy, fresh, incoming
+from .arrival import Copy, fresh
 from .introspection import Content, Generators, seed_hook
 from .loss import DroppedOptionsWarning, Loss, UnseededWarning, warn_user
 
@@ -300,103 +298,6 @@ class ImportedEnv(Imported, Env):
         if self._episode_state is NOT_BEGUN:
             self._check_begun("observation")
         return self._observation
-
-
-class ImportedMulti(HasRoster, Imported, MultiEnv):
-    """Base of importers of several agents."""
-
-    _memory = ("_roster", "_saw")
-    _planned = ("_takes",)
-    _form_kind = MultiCoreHolder
-
-    def __init__(self, source: Any, copy: Copy = "auto") -> None:
-        self._roster = Roster(())
-        self._saw: dict[Any, Any] = {}
-        super().__init__(source, copy)
-
-    @property
-    def core_inside(self) -> MultiEnv | None:
-        return None if self._form_inside is None else self._form_inside.multi
-
-    @abstractmethod
-    def _agents(self) -> tuple[Any, ...]:
-        """Returns the possible agents of the source."""
-
-    @abstractmethod
-    def _space(self, what: str, agent: Any) -> Any:
-        """Returns the source's `"observation"` or `"action"` space of a possible agent."""
-
-    @abstractmethod
-    def _spec(self, what: str, agent: Any) -> SpecTree:
-        """Returns the same as a spec."""
-
-    @abstractmethod
-    def _layers(self) -> list[Any]:
-        """Returns the layers of the source, outermost first."""
-
-    def native_space(self, what: str, agent: Any = None) -> Any:
-        """Returns the source's `"observation"` or `"action"` space of an agent, or None for an unknown agent."""
-        return self._space(what, agent) if agent in self.possible_agents else None
-
-    def _describe(self) -> None:
-        source = self.source
-        agents = self.possible_agents = self._agents()
-        self._roster = Roster(agents)
-        self.observation_spec = {agent: self._spec("observation", agent) for agent in agents}
-        self.action_spec = {agent: self._spec("action", agent) for agent in agents}
-        # Made here once; the class would make new ones at each look.
-        self.reward_spec, self.discount_spec = self.reward_spec, self.discount_spec
-        self.has_place = takes_options(source.reset)
-        self.metadata = deepcopy(dict(getattr(source, "metadata", None) or {}))
-        self.render_mode = getattr(source, "render_mode", None)
-
-    def _plan(self) -> None:
-        self._takes = {agent: incoming(spec, self._copy) for agent, spec in self.observation_spec.items()}
-
-    def _parts(self) -> list[Any]:
-        each = [self._space(what, agent) for agent in self.possible_agents for what in ("observation", "action")]
-        return [*self._layers(), *{id(space): space for space in each}.values()]
-
-    def _check_begun(self, what: str) -> None:
-        if self._roster.phase is NOT_BEGUN:
-            raise EpisodeError(f"{what}: {NOT_BEGUN}")
-
-    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
-        """Resets the source, and returns its result; the roster is then one before an episode."""
-        seed = check_seed(seed)
-        if seed is not None:
-            self._streams = Streams(seed)
-        seed = self._source_seed(seed)
-        result = self._reset_source(seed, options)
-        self._roster, self._saw = Roster(self.possible_agents), {}
-        return result
-
-    def _source_seed(self, seed: int | None) -> int | None:
-        """Returns the seed for the source's reset, given that of the core's."""
-        return seed
-
-    @property
-    def _seen(self) -> dict[Any, Any]:
-        """The latest observation of each agent that has been in play."""
-        return self._saw
-
-    def observation(self, agent: Any) -> Any:
-        seen = self._seen
-        if agent not in seen:
-            raise self._roster.unseen(agent)
-        return seen[agent]
-
-    def _source_state(self) -> Any:
-        return dict(self._seen)
-
-    def _rewarded(self, rewards: dict[Any, Any], before: Any, actions: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Returns rewards by the rewarder that is set, 0 for an agent that it leaves out; without one the source's."""
-        if self._rewarder is None:
-            return rewards
-        given = reward_step(self._rewarder, rewards, before, actions, self.state)
-        if not isinstance(given, Mapping):
-            raise SpecError(f"rewarder: expected a mapping from agents, got {given!r}")
-        return {agent: given.get(agent, 0.0) for agent in rewards}
 
 
 class ImportedBatch(Imported, BatchEnv):

@@ -49,7 +49,7 @@ def inner_layer(layer: Any, fits: Callable[[Any], bool]) -> Any:
     return next((one for one in held if fits(one)), None)
 
 
-def layers(source: Any, kind: type) -> list[Any]:
+def layers(source: Any, kind: type | tuple[type, ...]) -> list[Any]:
     """Returns the layers of a source from its outermost wrapper to the bare environment."""
     found = [source]
     while True:
