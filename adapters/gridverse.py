@@ -24,11 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from envoi import Array, Discrete, Env, LossyConversion, NotRepresented, Step
-from envoi.protocol.env import make_step
+from envoi import Array, Discrete, Env, LossyConversion, NotRepresented
 from envoi.protocol.process import Info
-from envoi.rewards.rewarder import reward_step
-from envoi.steps.record import OVER, RUNNING
 
 from .conversion import imported
 from .shared.arrival import incoming
@@ -78,6 +75,7 @@ class FromGridverse(ImportedEnv):
 
     def _plan(self) -> None:
         self._incoming = incoming(self.observation_spec, True)  # copied: a representation may return its own buffers
+        super()._plan()
 
     def seed_source(self, seed: int) -> None:
         self.source.inner_env.set_seed(seed)
@@ -89,19 +87,10 @@ class FromGridverse(ImportedEnv):
         self.source.reset()
         return self._incoming(self.source.observation), {}
 
-    def step(self, action: Any) -> Step:
-        if self._episode_state is not RUNNING:
-            self._refuse()
-        rewarder, source = self._rewarder, self.source
-        before = None if rewarder is None else self._rewarded_state()
+    def _step_source(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        source = self.source
         reward, terminal = source.step(source.action_space.int_to_action(int(action)))
-        self._observation = observation = self._incoming(source.observation)
-        if rewarder is not None:
-            reward = reward_step(rewarder, reward, before, action, self._rewarded_state())
-        terminated = bool(terminal)
-        if terminated:
-            self._episode_state = OVER
-        return make_step((observation, reward, terminated, False, 0.0 if terminated else 1.0, {}))
+        return self._incoming(source.observation), reward, bool(terminal), False, None, {}
 
     @property
     def state(self) -> Any:

@@ -59,18 +59,11 @@ def _number(spec: SpecTree) -> tuple[type, Callable[[Any], Any]]:
 class _Episode:
     """The episode of a form, a separate object so that the written step does not refer to the form that keeps it."""
 
-    __slots__ = (
-        *("seed", "options", "restart", "last"),
-        *("core", "env", "encode", "reward_of", "reward_type", "one"),
-        *("_to_reward", "discount_type", "_to_discount", "_zero"),
-    )
-
     def __init__(self) -> None:
         self.seed: int | None = None  # of the next reset, as are the options
         self.options: Mapping[str, Any] | None = None
         self.restart = True  # the next step begins an episode
-        # A `Reset`, six values of the core, or a `TimeStep` that contains all of them; None before the first reset.
-        self.last: Any = None
+        self.last: Any = None  # a `Reset`, or six values of the core; None before the first reset
 
     def plan(self, core: Env, env: Env) -> None:
         """Decides which values need a conversion."""
@@ -197,15 +190,13 @@ class ToDmEnv(SpecMethods, OpenForm, dm_env.Environment):
     def last(self) -> Reset | Step | None:
         """The complete result of the core's last `reset` or `step`, or None before the first reset."""
         last = self._episode.last
-        if type(last) is TimeStep:
-            return Step(last.observation, last.reward, False, False, 1.0, {})
         return last if last is None or isinstance(last, Reset) else full_step(last)
 
     @property
     def info(self) -> dict[Any, Any]:
         """The info of the last reset or step; empty before the first reset."""
         last = self._episode.last
-        return {} if last is None or type(last) is TimeStep else last[-1]
+        return {} if last is None else last[-1]
 
     def reset(self) -> TimeStep:
         """Starts a new episode and returns its first time step; see `dm_env.Environment.reset`."""

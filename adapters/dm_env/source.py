@@ -7,19 +7,15 @@ from copy import deepcopy
 from typing import Any, cast
 
 import dm_env
-from numpy import ndarray
 
-from envoi import Discrete, EpisodeError, SpecError, Step
-from envoi.protocol.env import as_step
+from envoi import EpisodeError, SpecError, Step
 from envoi.protocol.process import Info
-from envoi.rewards.rewarder import reward_step
 from envoi.spec import SpecTree
-from envoi.steps.flat import flat_step
-from envoi.steps.program import VALUES, Program, Stage
+from envoi.steps.program import VALUES
 from envoi.steps.record import OVER
 from envoi.tree import leaves
 
-from ..shared.array_specs import Choices, encoder
+from ..shared.array_specs import encoder
 from ..shared.arrival import Copy, arrival, incoming, is_default_discount, is_zero, owned
 from ..shared.contexts import TakesContext
 from ..shared.imported import SeedsSource
@@ -41,7 +37,7 @@ class FromDmEnv(SeedsSource, TakesContext):
     """
 
     _framework = NAME
-    _planned = ("_form", "_incoming", "_encode", "_choices", "_written_step")
+    _planned = ("_form", "_incoming", "_encode")
     _layer = dm_env.Environment
 
     def __init__(self, source: Any, seed: Callable[[int], Any] | None = None, copy: Copy = "auto") -> None:
@@ -63,12 +59,7 @@ class FromDmEnv(SeedsSource, TakesContext):
         self._incoming = _incoming(self.observation_spec, self._copy)
         # A copy, because the source may keep an action, or change it in place.
         self._encode = encoder(self.action_spec, fresh=True)
-        self._choices: dict[Any, Any] | None = None
-        if isinstance(self.action_spec, Discrete):
-            known = Choices(self.action_spec)
-            self._choices = {**known} if len(known) == self.action_spec.n else known  # a plain dict is faster
-        self.step_record.stale()
-        self._written_step = flat_step(FromDmEnv.step_program, as_step, self)
+        super()._plan()
 
     def _picture(self) -> tuple[dict[str, Any], str | None]:
         form: Any = self.form_inside
@@ -86,34 +77,14 @@ class FromDmEnv(SeedsSource, TakesContext):
             return self._incoming(observation), {}
         return self._form.last.observation, {**self._form.last.info}
 
-    def step(self, action: Any) -> Step:
-        return self._written_step(self, action)
-
-    def step_program(self) -> Program:
-        """Returns the program that steps the source, for the engine to run."""
-        values, names = ", ".join(VALUES), dict[str, Any]()
+    def _lines_of_step(self) -> tuple[str, dict[str, Any]]:
         if self._form is not None:
-            title, lines = (
-                "FromDmEnv: all that a form of envoi has",
-                f"{values} = env._step_of_ours(action)",
-            )
-        else:
-            title, sent = (
-                "FromDmEnv: a step of the source",
-                "action" if self._encode is None else "encode_action(action)",
-            )
-            if self._choices is not None:
-                sent = "_sent"
-            take, names = arrival(self.observation_spec, self._copy, self._incoming)
-            choose = """\
-try:
-    _sent = choices[action]
-except (KeyError, TypeError):
-    _sent = env._choice(action)
-"""
-            lines = f"""\
+            return super()._lines_of_step()
+        take, names = arrival(self.observation_spec, self._copy, self._incoming)
+        sent = "action" if self._encode is None else "encode_action(action)"
+        lines = f"""\
 _before = None if env._rewarder is None else (env.state,)
-{choose if self._choices is not None else ""}_type, reward, discount, observation = env.source.step({sent})
+_type, reward, discount, observation = env.source.step({sent})
 {take}
 env._observation = observation
 if _type is MID and _before is None and isinstance(discount, float) and isinstance(reward, float):
@@ -122,18 +93,10 @@ if _type is MID and _before is None and isinstance(discount, float) and isinstan
         discount = None
     info = {{}}
 else:
-    {values} = env._complete(_type, reward, discount, observation, _before, action)
+    {", ".join(VALUES)} = env._complete(_type, reward, discount, observation, _before, action)
     if terminated or truncated:
         record.halt = OVER"""
-        names = {**names, "env": self, "encode_action": self._encode, "choices": self._choices, "MID": MID}
-        stage = Stage(title, lines, VALUES, names)
-        return Program((stage,), self.step_record)
-
-    def _choice(self, action: Any) -> Any:
-        """Returns the encoded value of a choice that is not in the table, or that is an array."""
-        if type(action) is not ndarray:
-            hash(action)  # raises TypeError for a list
-        return cast("Any", self._encode)(action)
+        return lines, {**names, "encode_action": self._encode, "MID": MID}
 
     def _complete(
         self, step_type: dm_env.StepType, reward: Any, discount: Any, observation: Any, before: Any, action: Any
@@ -150,22 +113,18 @@ else:
         if self._copy is not False:
             reward, discount = owned(reward), owned(discount)
         if before is not None:
-            reward = reward_step(cast("Any", self._rewarder), reward, before[0], action, self.state)
+            reward = self._rewarded(reward, before[0], action)
         is_last = bool(step_type == LAST)
         terminated = is_last and is_zero(discount)
         if is_default_discount(discount, terminated):
             discount = None
         return observation, reward, terminated, is_last and not terminated, discount, {}
 
-    def _step_of_ours(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+    def _step_source(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
         """Steps a form of envoi; returns also those of the six values that a `TimeStep` lacks."""
-        before = None if self._rewarder is None else self.state
         self.source.step(action if self._encode is None else self._encode(action))
-        observation, reward, terminated, truncated, discount, info = cast("Step", self._form and self._form.last)
-        self._observation = observation
-        if self._rewarder is not None:
-            reward = reward_step(self._rewarder, reward, before, action, self.state)
-        return (observation, reward, terminated, truncated, discount, {**info})
+        *values, info = cast("Step", self._form and self._form.last)
+        return cast("Any", (*values, {**info}))
 
     @property
     def _has_seeder(self) -> bool:

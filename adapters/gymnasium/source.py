@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorWrapper
 
-from envoi import Array, Step, Streams
-from envoi.protocol.env import as_step
+from envoi import Array, Streams
 from envoi.protocol.process import Info
-from envoi.rewards.rewarder import reward_step
-from envoi.steps.flat import flat_step
-from envoi.steps.program import VALUES, Program, Stage
 
 from ..shared.arrival import arrival, incoming, is_number, owned
 from ..shared.contexts import TakesContext
@@ -38,7 +34,7 @@ class FromGymnasium(TakesContext):
     """
 
     _framework = NAME
-    _planned = ("_incoming", "_encode", "_written_step")
+    _planned = ("_incoming", "_encode")
 
     def _describe(self) -> None:
         source, core = self.source, self.core_inside
@@ -60,8 +56,7 @@ class FromGymnasium(TakesContext):
         self._incoming = incoming(spec, self._copy)
         # A copy, because the source may keep an action, or change it in place.
         self._encode = encoder(self.action_spec, fresh=True)
-        self.step_record.stale()
-        self._written_step = flat_step(FromGymnasium.step_program, as_step, self)
+        super()._plan()
 
     def seed_source(self, seed: int) -> None:
         replay_seeds(self.unwrapped)
@@ -72,11 +67,7 @@ class FromGymnasium(TakesContext):
         observation, info = self._reset_source(seed, options)
         return self._incoming(observation), dict(info)
 
-    def step(self, action: Any) -> Step:
-        return self._written_step(self, action)
-
-    def step_program(self) -> Program:
-        """Returns the program that steps the source, for the engine to run."""
+    def _lines_of_step(self) -> tuple[str, dict[str, Any]]:
         take, names = arrival(self.observation_spec, self._copy, self._incoming)
         sent = "action" if self._encode is None else "encode_action(action)"
         lines = f"""\
@@ -97,9 +88,7 @@ else:
     info = {{**info}} if info else {{}}
 if terminated or truncated:
     record.halt = OVER"""
-        names = {**names, "env": self, "encode_action": self._encode}
-        stage = Stage("FromGymnasium: a step of the source", lines, VALUES, names)
-        return Program((stage,), self.step_record)
+        return lines, {**names, "encode_action": self._encode}
 
     def _complete(
         self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Info, before: Any, action: Any
@@ -108,7 +97,7 @@ if terminated or truncated:
         reward = owned(reward)
         if before is not None:
             self._observation = observation  # which may be the state
-            reward = reward_step(cast("Any", self._rewarder), reward, before[0], action, self.state)
+            reward = self._rewarded(reward, before[0], action)
         discount, info = None, {**info} if info else {}
         if "discount" in info and is_number(info["discount"]):
             discount = info.pop("discount")

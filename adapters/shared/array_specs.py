@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -185,7 +186,7 @@ class Choices(dict[Any, Any]):
         try:
             return self[value]
         except TypeError:
-            return self.kind(value)
+            return self.kind(index(value))  # which refuses a list
 
 
 def _to_array(dtype: np.dtype[Any]) -> Convert:

@@ -11,17 +11,19 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from inspect import signature
-from typing import Any, ClassVar, NoReturn, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, Streams
+from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, Step, Streams
 from envoi.protocol.batch_env import Mask, as_mask
-from envoi.protocol.env import NOT_RESET
+from envoi.protocol.env import NOT_RESET, as_step
 from envoi.protocol.process import Process
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import check_seed
+from envoi.steps.flat import flat_step
+from envoi.steps.program import VALUES, Program, Stage, library_name
 from envoi.steps.record import NOT_BEGUN, RUNNING, EpisodeState
 from envoi.tree import map_leaves
 from envoi.wrapping.delegate import set_once
@@ -254,10 +256,15 @@ class ImportedEnv(Imported, Env):
     """Base of importers of one agent."""
 
     _memory = ("_observation", "_episode_state")
+    _planned = ("_written_step",)
 
     def __init__(self, source: Any, copy: Copy = "auto") -> None:
         self._episode_state = NOT_BEGUN
         super().__init__(source, copy)
+
+    def _plan(self) -> None:
+        self.step_record.stale()
+        self._written_step = flat_step(ImportedEnv.step_program, as_step, self)
 
     @property
     def _episode_state(self) -> EpisodeState:
@@ -270,10 +277,6 @@ class ImportedEnv(Imported, Env):
     def _check_begun(self, what: str) -> None:
         if self._episode_state is NOT_BEGUN:
             raise EpisodeError(f"{what}: {NOT_BEGUN}")
-
-    def _refuse(self) -> NoReturn:
-        """Raises the error of a step while no episode is running."""
-        raise EpisodeError(f"step: {self._episode_state}")
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         if options and not self.has_place:
@@ -292,6 +295,39 @@ class ImportedEnv(Imported, Env):
     @abstractmethod
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, dict[Any, Any]]:
         """Resets the source; returns the observation, converted for the core, and a new dict of the info."""
+
+    def step(self, action: Any) -> Step:
+        return self._written_step(self, action)
+
+    def step_program(self) -> Program:
+        """Returns the program that steps the source, for the engine to run."""
+        lines, names = self._lines_of_step()
+        title = f"{library_name(type(self), 'an importer')}: a step of the source"
+        return Program((Stage(title, lines, VALUES, {**names, "env": self}),), self.step_record)
+
+    def _lines_of_step(self) -> tuple[str, dict[str, Any]]:
+        """Returns the lines of the stage that steps the source, and the objects that they name besides `env`.
+
+        Without lines of its own, a class has a `_step_source(action)` that returns the six values, with the source's
+        own reward, and None for the default discount.
+        """
+        lines = f"""\
+_before = None if env._rewarder is None else env._rewarded_state()
+{", ".join(VALUES)} = env._step_source(action)
+env._observation = observation
+if terminated or truncated:
+    record.halt = OVER
+if env._rewarder is not None:
+    reward = env._rewarded(reward, _before, action)"""
+        return lines, {}
+
+    def _rewarded(self, reward: Any, before: Any, action: Any) -> Any:
+        """Returns the reward of the rewarder that is set, given the source's and the state before the step."""
+        return reward_step(cast("Any", self._rewarder), reward, before, action, self._rewarded_state())
+
+    def _rewarded_state(self) -> Any:
+        """Returns the state that rewarders get."""
+        return self.state
 
     @property
     def observation(self) -> Any:

@@ -13,10 +13,8 @@ from envoi.lane_values import take
 from envoi.protocol.batch_env import as_mask, step_masks
 from envoi.protocol.env import ENDED_LANES, make_step
 from envoi.protocol.process import Info
-from envoi.rewards.rewarder import reward_step
 from envoi.seeding import batch_streams, lane_seeds
 from envoi.spec import SpecTree
-from envoi.steps.record import OVER, RUNNING
 from envoi.structural_equality import structure
 from envoi.tree import is_branch, leaves, map_leaves
 
@@ -139,6 +137,7 @@ class FromTFAgents(FromTFSource, ImportedEnv):
         self._take_discount = number_reader(self.discount_spec, self._copy)
         # A copy, because the source may keep an action, or change it in place.
         self._encode = array_encoder(self.action_spec, fresh=True)
+        super()._plan()
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Info]:
         time_step, form = self.source.reset(), self._form
@@ -147,31 +146,19 @@ class FromTFAgents(FromTFSource, ImportedEnv):
         observation, info = time_step.observation, lane_info(self._source_info())
         return self._incoming(observation), info
 
-    def step(self, action: Any) -> Step:
-        if self._episode_state is not RUNNING:
-            self._refuse()
-        rewarder = self._rewarder
-        before = None if rewarder is None else self.state
+    def _step_source(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
         time_step, form = self.source.step(action if self._encode is None else self._encode(action)), self._form
         kind = int(time_step.step_type)
         if kind == 0:
             raise EpisodeError(f"step: {self.source} began another episode by itself; call reset() first")
         if form is not None and form.has_returned(time_step):
-            observation, reward, terminated, truncated, discount, info = form.last
-            info = {**info}
-        else:
-            observation = time_step.observation
-            observation = self._incoming(observation)
-            reward, discount = self._take_reward(time_step.reward), self._take_discount(time_step.discount)
-            terminated = kind == 2 and is_zero(discount)
-            truncated = kind == 2 and not terminated
-            info = lane_info(self._source_info())
-        self._observation = observation
-        if kind == 2:
-            self._episode_state = OVER
-        if rewarder is not None:
-            reward = reward_step(rewarder, reward, before, action, self.state)
-        return make_step((observation, reward, terminated, truncated, discount, info))
+            *values, info = form.last
+            return cast("Any", (*values, {**info}))
+        observation = time_step.observation
+        observation = self._incoming(observation)
+        reward, discount = self._take_reward(time_step.reward), self._take_discount(time_step.discount)
+        terminated = kind == 2 and is_zero(discount)
+        return observation, reward, terminated, kind == 2 and not terminated, discount, lane_info(self._source_info())
 
 
 class FromTFAgentsBatch(FromTFSource, ImportedBatch):

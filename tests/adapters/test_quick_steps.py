@@ -200,7 +200,7 @@ def test_a_step_that_is_patched_onto_an_environment_or_its_source_is_taken():
 def test_a_list_is_no_choice():
     form = ToGymnasium(FromDmEnv(Dm()))
     form.reset()
-    with pytest.raises(TypeError, match="unhashable"):
+    with pytest.raises(TypeError, match="integer"):
         form.step([1])
 
 
