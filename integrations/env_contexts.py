@@ -11,6 +11,9 @@ from envoi.context import ContextRanges, read_contexts
 from envoi.protocol.process import Process
 from envoi.wrapping.delegate import Around
 
+MANY_CONTEXTS = 100_000
+"""More contexts than these are seldom meant: a command line asks for --yes."""
+
 
 def contextual_of(env: Any) -> envoi.Contextual | None:
     """Returns the outermost `Contextual`, inside of wrappers, and of forms inside of foreign wrappers."""
@@ -31,6 +34,13 @@ def read_set(given: Any, env: Any, seed: int = 0) -> Any:
     if isinstance(given, (str, os.PathLike)):
         given = read_contexts(cast("str", given), getattr(env, "context_space", None))
     return given.contexts(seed=seed) if isinstance(given, ContextRanges) else given
+
+
+def confirm_many(option: str, given: Any, yes: bool) -> None:
+    """Raises an error if a command line gives more than `MANY_CONTEXTS` contexts without --yes."""
+    cells = given.cells if isinstance(given, ContextRanges) else len(given)
+    if cells > MANY_CONTEXTS and not yes:
+        raise envoi.EnvoiError(f"{option}: {cells:,} contexts; confirm so many by --yes, or give a coarser grid")
 
 
 def are_regions(given: Any) -> bool:

@@ -32,7 +32,7 @@ from envoi.curricula.curriculum import Episode, read_episodes
 from envoi.curricula.level_replay import OF_A_CRITIC, OF_EPISODES
 from envoi.structural_equality import Structured
 
-from ..env_contexts import are_regions, contextual_of, name_overlap, read_set, with_contexts
+from ..env_contexts import MANY_CONTEXTS, are_regions, contextual_of, name_overlap, read_set, with_contexts
 from ..errors import one_line
 
 CHOSEN = "contexts"
@@ -137,6 +137,10 @@ def _read_one_set(name: str, given: Any, core: Any) -> ContextSet:
         contexts = ContextSet(found)
     if not contexts:
         raise envoi.ContextError(f"{name}: expected at least one context, got none")
+    if len(contexts) > MANY_CONTEXTS:
+        warn_user(
+            f"{name}: {len(contexts):,} contexts, which each env runner holds; a coarser grid may do", UserWarning
+        )
     return contexts
 
 
@@ -345,18 +349,23 @@ class Chooser:
         """Chooses the contexts of coming episodes, for the env runners in turn, and gives them to these."""
         self._mark = copy.deepcopy(self.curriculum.position), self._rng.bit_generator.state
         lanes = max((lanes for _, lanes, _, _ in runners), default=0)
-        self._blocks = {worker: [] for worker, *_ in runners}
-        for _ in range(lanes + 2 * used if used else _BLOCK * lanes):
-            for block in self._blocks.values():
-                block.append(self.curriculum.select(self._rng))
+        coming = self._select((lanes + 2 * used if used else _BLOCK * lanes) * len(runners))
+        self._blocks = {worker: coming[turn :: len(runners)] for turn, (worker, *_) in enumerate(runners)}
         self._group.foreach_env_runner(partial(_put, blocks=self._blocks))
 
     def _take_back(self, used: int) -> None:
         """Takes back the choices of episodes that have not begun."""
         position, self._rng.bit_generator.state = self._mark
         self.curriculum.position = copy.deepcopy(position)
-        for _ in range(used * len(self._blocks)):
-            self.curriculum.select(self._rng)
+        self._select(used * len(self._blocks))
+
+    def _select(self, n: int) -> list[Any]:
+        curriculum, kind = self.curriculum, type(self.curriculum)
+        are_ours = all(method.__module__.startswith("envoi.") for method in (kind.choose, kind.select))
+        places = curriculum.select_places(self._rng, n) if n and are_ours else None
+        if places is None:  # or a class of the user's own, which may choose in another way
+            return [curriculum.select(self._rng) for _ in range(n)]
+        return [(key, curriculum.contexts[key]) for key in (curriculum.contexts_keys[place] for place in places)]
 
     # Checkpoints.
 

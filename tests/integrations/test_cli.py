@@ -91,6 +91,10 @@ BAD = {
     "command": (["trian"], "train"),
     "value": (["evaluate", "nowhere", "--form", "cor"], "--form: expected core, gymnasium or both, got 'cor'; did you"),
     "runner": (["train", "envoi:catch", "--runner", "bached"], "expected auto, sync or batched, got 'bached'"),
+    "a million contexts": (
+        ["train", "envoi:cartpole", "--contexts", "length=0.3..0.7:1000;gravity=9..10:1000"],
+        "--contexts: 1,000,000 contexts; confirm so many by --yes",
+    ),
     "number": (["train", "envoi:catch", "--gpus", "two"], "--gpus: expected a number, got 'two'"),
     "not a number": (["train", "envoi:catch", "--stop-return", "nan"], "--stop-return: expected a number, got 'nan'"),
     "whole number": (["train", "envoi:catch", "--stop-steps", "1.5"], "--stop-steps: expected a whole number, got"),

@@ -11,7 +11,9 @@ import ray
 from curricula import TWENTY, Logged
 from ray import cloudpickle, tune
 from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.appo import APPOConfig
 from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.impala import IMPALAConfig
 from ray.rllib.algorithms.ppo import PPO, PPOConfig
 
 import envoi
@@ -113,18 +115,19 @@ def test_new_weights_hold_for_the_next_sample(build):
     assert second["19"]["share"] == 1
 
 
-def test_one_runner_asks_as_a_plain_loop_does(build):
-    curriculum = Logged()
+@pytest.mark.parametrize("kind", [Logged, curricula.Highest])
+def test_one_runner_asks_as_a_plain_loop_does(build, kind):
+    curriculum = kind()
     algorithm = build(configured(contexts=TWENTY, curriculum=curriculum, runner="sync", vectorize=False))
     for _ in range(3):
         algorithm.train()
-    plain = Logged()
+    plain = kind()
     plain.begin(curriculum.contexts)
     for rows in curriculum.reported:  # each iteration ends with an episode in each lane
         chosen = [plain.select(np.random.default_rng())[0] for _ in rows]
         assert sorted(row["context_id"] for row in rows) == sorted(chosen)
         plain.tell(rows)
-    assert len({row["context_id"] for rows in curriculum.reported for row in rows}) > 10
+    assert (len({row["context_id"] for rows in curriculum.reported for row in rows}) > 10) == (kind is Logged)
 
 
 def test_lanes_and_workers_spread_over_the_contexts(build):
@@ -145,6 +148,20 @@ def test_other_algorithms_sample_more_often(build):
         found = contexts_of(algorithm)
     assert set(found) == {"0", "1", "2", "3"}
     assert curriculum.statistics["episodes"].sum() == sum(map(len, curriculum.reported)) > 8
+
+
+@pytest.mark.parametrize("kind", [IMPALAConfig, pytest.param(APPOConfig, marks=pytest.mark.deep)])
+def test_runners_that_sample_asynchronously_have_contexts(build, kind):
+    config = kind().training(train_batch_size_per_learner=100).reporting(min_time_s_per_iteration=0.2)
+    config.env_runners(rollout_fragment_length=25)
+    curriculum = Logged()
+    algorithm = build(configured(runners=1, config=config, contexts=TWENTY, curriculum=curriculum))
+    for _ in range(4):
+        found = contexts_of(algorithm)
+        assert lanes_of(curriculum) <= set(range(LANES, 2 * LANES))
+        if curriculum.reported[-1]:
+            assert sum(row["share"] for row in found.values()) == pytest.approx(1)
+    assert curriculum.statistics["episodes"].sum() == sum(map(len, curriculum.reported)) >= 2 * LANES
 
 
 def test_made_contexts_reach_the_lanes(build):
@@ -198,6 +215,12 @@ def test_evaluation_shows_contexts_as_training_does(build):
     seen = [np.ravel(cores(runner)[0].observation)[3] for runner in (algorithm.env_runner, algorithm.eval_env_runner)]
     assert seen[0] in (pytest.approx(2 / 3), pytest.approx(4 / 3))
     assert seen[1] == pytest.approx(2)
+
+
+def test_very_many_contexts_are_warned_of(monkeypatch):
+    monkeypatch.setattr("envoi.integrations.rllib.curriculum.MANY_CONTEXTS", 19)
+    with pytest.warns(UserWarning, match="^contexts: 20 contexts, which each env runner holds"):
+        configured(contexts=TWENTY)
 
 
 def test_contexts_of_both_sides_are_named():

@@ -16,6 +16,7 @@ from rich.text import Text
 
 import envoi
 
+from ...env_contexts import confirm_many
 from ...rllib.run_folder import ListedRun, list_runs
 from ..app import command
 from ..console import episode_counter, output_console, print_json, terminal_console
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from ...rllib import RunFolder
 
 FORMS = ("core", "gymnasium", "both")
-MANY_CONTEXTS = 100_000
-"""More contexts than these need --yes."""
 
 
 @command("evaluate")
@@ -108,12 +107,11 @@ def _evaluate_contexts(run: RunFolder, given: str, out: Path, yes: bool, json: b
     from ...rllib.job_process import redirected
 
     contexts = read_contexts(given)
-    cells = contexts.cells if isinstance(contexts, ContextRanges) else len(contexts)
-    if cells > MANY_CONTEXTS and not yes:
-        raise envoi.EnvoiError(f"--contexts: {cells:,} contexts; confirm so many by --yes, or give a coarser grid")
+    confirm_many("--contexts", contexts, yes)
     with terminal_console() as console, redirected(run.log):
         from ...evaluation import evaluate
 
+        cells = contexts.cells if isinstance(contexts, ContextRanges) else len(contexts)
         many = asked["episodes"] * max(cells, 100 if isinstance(contexts, ContextRanges) and contexts.ranges else 0)
         # A text is read again where the env's features are known, so that integers stay integers.
         wanted = given if isinstance(contexts, ContextRanges) else contexts

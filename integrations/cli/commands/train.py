@@ -19,7 +19,9 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 import envoi
+from envoi.context import read_contexts
 
+from ...env_contexts import confirm_many
 from ...rllib import Job, Outcome, Report, RunFolder, Settings
 from ...rllib.algorithms import ALGORITHMS, find
 from ...rllib.multi_agent.grouping import WAYS
@@ -108,6 +110,7 @@ def _train(
             f"What chooses --contexts: {' or '.join(CURRICULA)}.", words=CURRICULA, show_default="in turn", **_CONTEXTS
         ),
     ] = None,
+    yes: Annotated[bool, flag("--yes", "Take more than 100,000 contexts.", **_CONTEXTS)] = False,
     samples: Annotated[int, whole("Trials for each combination of the grids, with seeds of their own.", **_SWEEP)] = 1,
     scheduler: Annotated[
         str | None,
@@ -210,6 +213,9 @@ def _train(
     if values.get("env") is None and not resume:
         raise envoi.EnvoiError(f"which env? Give its name, {ENV_EXAMPLES}")
     find(algo)
+    for name in ("contexts", "eval_contexts"):
+        if values.get(name) is not None:
+            confirm_many(f"--{name.replace('_', '-')}", read_contexts(values[name]), yes)
     with terminal_console() as console, _preparing(console):  # which imports RLlib
         if resume and out is not None and not (values.get("env") and RunFolder(out).blank):
             job = Job.existing(out, values)
