@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import envoi
+from envoi.errors import nearest
 
 
 class EnvFailure(envoi.EnvoiError):
@@ -35,6 +36,12 @@ def describe(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"the env raised {type(error).__name__}: {text}{place}"
+
+
+def nearest_of_all(name: str, known: Collection[str]) -> str:
+    """Returns the names like an unknown one, if any, and all that are known."""
+    near, listing = nearest(name, known), ", ".join(known)
+    return f"{near} There are: {listing}" if near.endswith("?") else f"there are: {listing}"
 
 
 @contextmanager

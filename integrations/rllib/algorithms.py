@@ -12,7 +12,9 @@ from types import MappingProxyType
 from typing import Any
 
 import envoi
-from envoi.errors import UnknownName, nearest
+from envoi.errors import UnknownName
+
+from ..errors import nearest_of_all
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,9 @@ def find(name: str) -> Algorithm:
             f"{known} is trained from Python, by envoi.integrations.rllib.configure({known}Config(), env); there are "
             f"here: {listing}"
         )
-    near = f"did you mean {_KIN[name.lower()]!r}?" if name.lower() in _KIN else nearest(name, ALGORITHMS)
-    suggestion = f"{near} There are: " if near.endswith("?") else "there are: "
-    raise UnknownName(f"no algorithm is called {name!r}; {suggestion}{listing}")
+    kin = _KIN.get(name.lower())
+    near = f"did you mean {kin!r}? There are: {listing}" if kin else nearest_of_all(name, ALGORITHMS)
+    raise UnknownName(f"no algorithm is called {name!r}; {near}")
 
 
 ASYNCHRONOUS = frozenset({"IMPALA", "APPO"})

@@ -15,7 +15,6 @@ from gymnasium.vector import VectorEnv
 import envoi
 from envoi.adapters.shared.loss import warn_user
 from envoi.batching.loop import Lanes
-from envoi.protocol.multi_env import MASK
 
 from ..errors import missing_rllib
 from .algorithms import ACTIONS, Algorithm, check_actions, find
@@ -33,7 +32,7 @@ try:
     from ray.rllib.utils import force_list
 
     from envoi.adapters.rllib.creator import FORM, arguments_of
-    from envoi.adapters.rllib.masks import can_mask, declares_masks, unmasked
+    from envoi.adapters.rllib.masks import has_masks, unmasked
 
     from .batched_runner.batched_env_runner import BatchedMultiAgentEnvRunner
     from .callbacks import EnvoiCallbacks
@@ -245,7 +244,7 @@ class DescribedEnv:
     action_space: spaces.Space[Any]
     lanes: int | None
     has_own_batch: bool
-    masked_agents: list[Any]
+    has_masks: bool
     is_multi_agent: bool
     form: Mapping[str, Any]
 
@@ -270,29 +269,18 @@ def _describe_env(
         lanes = check_lanes(made, num_envs) if is_batch else None
         is_multi_agent = hasattr(made, "action_spaces")
         of_one = "single_" if lanes is not None else ""
-        _, infos = made.reset()
         return DescribedEnv(
             registered,
             getattr(made, f"{of_one}observation_space"),
             getattr(made, f"{of_one}action_space"),
             lanes,
             lanes is not None or (not is_multi_agent and _has_own_batch(made.core)),
-            _masked(infos, made, is_multi_agent, lanes),
+            has_masks(made.core),
             is_multi_agent,
             form,
         )
     finally:
         made.close()
-
-
-def _masked(infos: Mapping[Any, Any], made: Any, is_multi_agent: bool, lanes: int | None) -> list[Any]:
-    """Returns the agents that have action masks."""
-    declaring = declares_masks(made.core)
-    if is_multi_agent:
-        able = [agent for agent in made.action_spaces if can_mask(made.core.action_spec[agent])]
-        return [agent for agent in able if agent in declaring or MASK in infos.get(agent, {})]
-    each = made.last.info if lanes is not None else [infos]
-    return [None] if can_mask(made.core.action_spec) and (declaring or any(MASK in info for info in each)) else []
 
 
 def _has_own_batch(core: Any) -> bool:
@@ -381,7 +369,7 @@ def _describe_fitting(config: AlgorithmConfig, registered: RegisteredEnv, num_en
     if known is not None and not is_own:
         check_actions(known, described.action_space)
     asked = registered.options.action_masks
-    if asked is False or (asked == "auto" and (is_own or not described.masked_agents)):
+    if asked is False or (asked == "auto" and (is_own or not described.has_masks)):
         return described
     if not is_own and (networks is None or networks.masked is None):
         _warn_unmasked(config.algo_class.__name__ if config.algo_class else type(config).__name__, registered)

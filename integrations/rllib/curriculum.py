@@ -168,17 +168,10 @@ def _check_episodes(curriculum: Curriculum, env: Any) -> None:
             play_at_random(form, 1000, time.monotonic() + 1, 0)
 
 
-@dataclass(frozen=True)
-class InContexts:
-    """An env in other contexts, as a factory that takes the arguments of the env."""
-
-    env: Any
-    chosen: ChosenContexts
-
-    def __call__(self, **env_config: Any) -> Any:
-        learns = self.chosen.curriculum is not None
-        selector = Queued(self.chosen.drawn_from) if learns else None
-        return with_contexts(make_core(self.env, env_config), context_selector=selector, **self.chosen.arguments)
+def make_in_contexts(env: Any, chosen: ChosenContexts, **env_config: Any) -> Any:
+    """Makes an env in other contexts."""
+    selector = None if chosen.curriculum is None else Queued(chosen.drawn_from)
+    return with_contexts(make_core(env, env_config), context_selector=selector, **chosen.arguments)
 
 
 # In an env runner.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -22,7 +23,7 @@ except ImportError as error:
     raise envoi.MissingBackend("gymnasium is not installed; pip install 'envoi[rllib]'") from error
 
 from ..first_lane import FirstLane
-from .curriculum import CHOSEN, ChosenContexts, InContexts
+from .curriculum import CHOSEN, ChosenContexts, make_in_contexts
 from .env_options import EnvOptions
 from .random_play import play_at_random
 
@@ -70,7 +71,7 @@ class RegisteredEnv:
         validate = self.options.check_specs is True
         key = self.chosen, validate, masks
         if key not in self._creators:  # one for all lanes, which it numbers
-            env = self.env if self.chosen is None else InContexts(self.env, self.chosen)
+            env = self.env if self.chosen is None else partial(make_in_contexts, self.env, self.chosen)
             self._creators[key] = to_rllib(env, validate=validate, action_masks=masks)
         return self._creators[key](env_context)
 
@@ -144,7 +145,7 @@ def registered(name: str) -> RegisteredEnv | None:
     creator = _creator(name)
     if creator is None or isinstance(creator, RegisteredEnv):
         return creator
-    return RegisteredEnv(name, _OfEnvConfig(creator))
+    return RegisteredEnv(name, partial(_make_of_config, creator))
 
 
 def env_of_config(config: Any) -> RegisteredEnv | None:
@@ -160,7 +161,7 @@ def register_for(env: Any) -> RegisteredEnv:
         if isinstance(creator, RegisteredEnv):
             return creator
         # Of a creator of the user's under another name, because RLlib would call that creator itself.
-        return register(f"envoi-{env}", env if creator is None else _OfEnvConfig(creator))
+        return register(f"envoi-{env}", env if creator is None else partial(_make_of_config, creator))
     kind = getattr(env, "__qualname__", type(env).__qualname__)
     names = (f"envoi-{kind}" if number == 1 else f"envoi-{kind}-{number}" for number in count(1))
     name = next(name for name in names if _NAMED.setdefault(name, env) is env)
@@ -193,54 +194,38 @@ def _carry(name: str, pickled: bytes) -> CarriedEnv:
         try:
             known = cast("RegisteredEnv", cloudpickle.loads(pickled))
         except Exception as error:  # such as of a module that is not there
-            known = RegisteredEnv(name, _Missing(name, " ".join(f"{type(error).__name__}: {error}".split())))
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            known = RegisteredEnv(name, partial(_refuse, name, reason))
         _register_with_tune(name, known)
     return CarriedEnv(known)
 
 
-@dataclass(frozen=True)
-class _Missing:
-    """The factory of an env that could not be loaded with its config."""
-
-    name: str
-    reason: str
-
-    def __call__(self, **_: Any) -> Any:
-        raise envoi.EnvoiError(
-            f"env {self.name!r}: it could not be loaded with the config ({self.reason}); before the algorithm is "
-            f"loaded, call envoi.integrations.rllib.register({self.name!r}, env)"
-        )
+def _refuse(name: str, reason: str, **_: Any) -> Any:
+    """Refuses to make an env that could not be loaded with its config."""
+    raise envoi.EnvoiError(
+        f"env {name!r}: it could not be loaded with the config ({reason}); before the algorithm is loaded, call "
+        f"envoi.integrations.rllib.register({name!r}, env)"
+    )
 
 
 def register_first_lane(batch: RegisteredEnv) -> RegisteredEnv:
     """Registers the first lane of a batch as an env of one lane, for evaluations."""
-    lane = replace(batch, name=f"{batch.name}-first-lane", env=_FirstLaneOf(batch.env))
+    lane = replace(batch, name=f"{batch.name}-first-lane", env=partial(_make_first_lane, batch.env))
     _register_with_tune(lane.name, lane)
     return lane
 
 
-@dataclass(frozen=True)
-class _FirstLaneOf:
-    """The first lane of a batch, as a factory that takes the arguments of the batch."""
-
-    env: Any
-
-    def __call__(self, **env_config: Any) -> Any:
-        return FirstLane(cast("envoi.BatchEnv", make_core(self.env, env_config)))
+def _make_first_lane(env: Any, **env_config: Any) -> Any:
+    return FirstLane(cast("envoi.BatchEnv", make_core(env, env_config)))
 
 
 _NAMED: dict[str, Any] = {}
 """The envs without a name of their own, by that which `register_for` gave them; Tune's registry only has copies."""
 
 
-@dataclass(frozen=True)
-class _OfEnvConfig:
-    """A user's own env creator, which takes RLlib's `env_config`, as a factory that takes its entries."""
-
-    creator: Callable[[dict[str, Any]], Any]
-
-    def __call__(self, **env_config: Any) -> Any:
-        return self.creator(env_config)
+def _make_of_config(creator: Callable[[dict[str, Any]], Any], **env_config: Any) -> Any:
+    """Makes an env by a user's own creator, which takes RLlib's `env_config`."""
+    return creator(env_config)
 
 
 def _creator(name: str) -> Any:

@@ -19,6 +19,7 @@ import envoi
 from envoi.curricula import Curriculum, LearningProgress, PrioritizedLevelReplay
 from envoi.errors import UnknownName, near_misses, nearest
 
+from ..errors import nearest_of_all
 from .algorithms import check_exact, find
 from .batched_runner import Runner, check_runner
 from .env_options import EnvOptions
@@ -336,9 +337,7 @@ def read_config_file(path: Path) -> dict[str, Any]:
 
 def _check_known(kind: str, name: str, known: Collection[str]) -> None:
     if name not in known:
-        near = nearest(name, known)
-        listing = f" There are: {', '.join(known)}" if near.endswith("?") else ""
-        raise UnknownName(f"no {kind} is called {name!r}; {near}{listing}")
+        raise UnknownName(f"no {kind} is called {name!r}; {nearest_of_all(name, known)}")
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:

@@ -157,10 +157,9 @@ def _shared_config(job: Job, todo: list[Trial]) -> AlgorithmConfig:
     held = {trial.seed: job.states[trial.index].checkpoint for trial in todo}
     checkpoints = {seed: folder.path.resolve() / path for seed, path in held.items() if path}
     restore = partial(_load_checkpoint, checkpoints, folder.failure.resolve())
+    config.callbacks(on_algorithm_init=restore)
     if settings.scheduler == "pbt":
-        config.callbacks(on_algorithm_init=[note_rates, restore], on_checkpoint_loaded=set_rates)
-    else:
-        config.callbacks(on_algorithm_init=restore)
+        config.callbacks(on_checkpoint_loaded=set_rates)
     return config
 
 
@@ -287,29 +286,14 @@ def load_module(reference: str) -> type[RLModule]:
     return classes[attribute]
 
 
-def note_rates(*, algorithm: Any, **_: Any) -> None:
-    """Notes the learning rates that an algorithm is built with, as a checkpoint brings those of its own trial."""
-
-    def note(learner: Any) -> None:
-        learner.envoi_rates = [group["lr"] for group in _parameter_groups(learner)]
-
-    algorithm.learner_group.foreach_learner(note)
-
-
 def set_rates(*, algorithm: Any, **_: Any) -> None:
-    """Sets an algorithm's learning rates to those that `note_rates` noted."""
+    """Sets the learning rates of an algorithm's config again, as the checkpoint of another trial brings its own."""
 
     def set_again(learner: Any) -> None:
-        for group, rate in zip(_parameter_groups(learner), learner.envoi_rates, strict=True):
-            group["lr"] = rate
+        for optimizer, schedule in learner._optimizer_lr_schedules.items():
+            learner._set_optimizer_lr(optimizer, lr=schedule.get_current_value())
 
     algorithm.learner_group.foreach_learner(set_again)
-
-
-def _parameter_groups(learner: Any) -> Iterator[Any]:
-    for module_id in learner.module.keys():  # noqa: SIM118 (of no dict)
-        for _, optimizer in learner.get_optimizers_for_module(module_id):
-            yield from optimizer.param_groups
 
 
 def make_scheduler(settings: Settings, config: Mapping[str, Any]) -> TrialScheduler:

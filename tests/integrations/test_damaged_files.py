@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 import envoi
-from envoi.integrations.rllib import RunFolder, Settings, resume
+from envoi.integrations.rllib import RunFolder, Settings
 from envoi.integrations.rllib.damaged_files import damaged, reading
 from envoi.integrations.rllib.run_folder import TrialState
 
@@ -119,12 +119,6 @@ def test_checkpoint_that_only_rllib_finds_damaged_is_named(cli, ray_session, cop
     code, _, err = cli("train", "--resume", "--out", copied.path, "--stop-return", "2")
     assert code == 2
     assert f"{copied.checkpoint.resolve()} cannot be read: ModuleNotFoundError: No module named 'nunpy'" in err
-
-
-def test_intact_checkpoint_has_no_damage(copied, monkeypatch):
-    assert damaged(copied.checkpoint) is None
-    monkeypatch.setattr("envoi.integrations.rllib.training.Job.run", lambda job, observe: job)
-    assert resume(copied.path, stop_return=2.0).notes == ()
 
 
 def test_state_before_is_read_while_its_checkpoint_exists(tmp_path):

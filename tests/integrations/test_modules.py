@@ -34,7 +34,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # RLlib makes an env while this is imported
     from ray.rllib.algorithms.dreamerv3 import DreamerV3Config
 
-from envoi.integrations.rllib import configure
+from envoi.integrations.evaluation import evaluate_run
+from envoi.integrations.rllib import Settings, configure, load_policy, train
 from envoi.integrations.rllib.configuration import UnmaskedWarning
 from envoi.integrations.rllib.modules import (
     MaskedAPPOModule,
@@ -361,6 +362,20 @@ def test_other_algorithms_take_images_beside_other_leaves(kind):
         module.make_target_networks()
         moves = {Columns.OBS: batch, Columns.NEXT_OBS: batch, Columns.ACTIONS: torch.zeros(2, 2)}
         assert module.forward_train(moves)["qf_preds"].shape == (2,)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("env", "least"),
+    [("python:pictures:BesideVector", 6.0), (MINIGRID, 0.5)],  # 2.5 of 10 and 0.2 of 1 by chance
+)
+def test_images_are_learned_from(ray_session, tmp_path, env, least):
+    train(Settings(env, stop_steps=30_000, stop_return=least + 0.1, seed=1), tmp_path / "run")
+    found = evaluate_run(tmp_path / "run", episodes=10, explore=True)
+    assert found.episode_return.mean >= 0.8 * least
+    policy = load_policy(tmp_path / "run")
+    policy.observation_space.seed(0)
+    assert np.isscalar(policy(policy.observation_space.sample()).item())
 
 
 def test_flat_observations_have_rllibs_own_networks():

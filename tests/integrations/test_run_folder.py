@@ -88,14 +88,6 @@ def test_checkpoint_link_is_the_last_of_the_best_trial(folder):
     assert folder.read_state(SETTINGS) == {0: TrialState()}
 
 
-def test_earlier_tune_folders_are_removed_except_last_checkpoints(folder):
-    for session in ("1", "2", "3"):
-        (folder.tune / session / "trial_0").mkdir(parents=True)
-    folder.drop_sessions({0: TrialState("tune/2/trial_0")})
-    assert [p.name for p in folder.tune.iterdir()] == ["2"]
-    assert folder.new_session() == "3"
-
-
 def test_folder_locked_by_another_process_is_refused(tmp_path):
     first, second = RunFolder(tmp_path), RunFolder(tmp_path)
     with first:

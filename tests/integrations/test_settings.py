@@ -17,7 +17,7 @@ from envoi.integrations.rllib.settings import (
     read_config_file,
     read_overrides,
 )
-from envoi.integrations.rllib.tuning import load_module, make_scheduler, note_rates, param_space, set_rates
+from envoi.integrations.rllib.tuning import load_module, make_scheduler, param_space, set_rates
 
 SWEPT = {"lr": "loguniform(1e-5,1e-3)", "clip_param": "grid_search([0.1,0.2])", "gamma": 0.98}
 
@@ -398,7 +398,7 @@ def test_trial_that_takes_over_a_checkpoint_keeps_its_own_learning_rate(tmp_path
     donor = configure("envoi:catch", lr=1e-3).build_algo()
     donor.save_checkpoint(str(tmp_path))
     config = configure("envoi:catch", lr=1e-5)
-    config.callbacks(on_algorithm_init=note_rates, on_checkpoint_loaded=set_rates)
+    config.callbacks(on_checkpoint_loaded=set_rates)
     plain, kept = configure("envoi:catch", lr=1e-5).build_algo(), config.build_algo()
     for algorithm in (plain, kept):
         algorithm.load_checkpoint(str(tmp_path))

@@ -235,13 +235,18 @@ def test_replay_buffer_of_several_agents_keeps_its_settings():
         ("pettingzoo:classic/connect_four_v3", "PPO", "shared"),
         ("pettingzoo:classic/tictactoe_v3", "PPO", "self-play"),
         ("python:crowd:spread", "PPO", None),
+        # One agent with masks: an illegal action is an error of the env.
+        *(("python:pictures:GuardedCamera", algo, None) for algo in ("PPO", "APPO", "IMPALA", "DQN")),
+        *(("python:pictures:GuardedPair", algo, None) for algo in ("PPO", "APPO", "IMPALA")),
     ],
 )
-def test_algorithms_train_several_agents(ray_session, cli, tmp_path, env, algo, policies):
-    way = () if policies is None else ("--policies", policies)
+def test_algorithms_train_several_agents_and_masked_ones(ray_session, cli, tmp_path, env, algo, policies):
+    way = ("--check-specs", "full") if policies is None else ("--policies", policies)
     code, _, err = cli("train", env, "--algo", algo, *way, "--stop-steps", 2500, "--out", tmp_path / "run")
     assert code == 0, err  # which has RLlib's greetings, once a process
     *_, row = RunFolder(tmp_path / "run").read_progress()
     assert all(value for column, value in row.items() if column.startswith(("policy/", "agent/")))
-    code, _, err = cli("evaluate", tmp_path / "run", "--episodes", 2)
-    assert code == 0, err
+    for options in ((), ("--explore",)):
+        form = ("--form", "both") if "Guarded" in env else ()
+        code, _, err = cli("evaluate", tmp_path / "run", "--episodes", 2, *form, *options)
+        assert code == 0, err

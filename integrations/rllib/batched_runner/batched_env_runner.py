@@ -48,9 +48,6 @@ from .rollout import Rollout
 ROWS = "memorized_map_structure"
 """RLlib's key in `shared_data` for the episode and agent of each row of a batch, by module."""
 
-ALL = "__all__"
-"""The key of the flags of a whole episode."""
-
 EVENTS = _CREATED, _START, _STEP, _END = "on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end"
 """RLlib's callbacks of episodes."""
 
@@ -78,6 +75,16 @@ class BatchedSampling(EnvRunner):
     _env_to_module: Any
     _module_to_env: Any
     _done_episodes_for_metrics: Any
+
+    # What is different for one agent and for several.
+    _obstacle_in_env: Any
+    _random_actions: Any
+    _columns: Any  # the actions and other outputs of the module for the latest observations
+    _add_steps: Any  # adds a step of all lanes; returns how many environments stepped, and how many steps count
+    _end_episodes: Any  # calls the callbacks of a step; returns the episodes that ended, in whose place new ones begin
+    _latest: Any  # the observations to act on next
+    _cut_episodes: Any  # returns a chunk of each episode that has not ended, which continues in the next sample
+    _log_counts: Any  # logs the numbers of steps and episodes since the last call
 
     def __init__(self, config: Any, **arguments: Any) -> None:
         self._heard = set[str]()
@@ -187,38 +194,6 @@ class BatchedSampling(EnvRunner):
             stats = self.metrics.log_time(key)  # which exists now
             for length in lengths[1:]:
                 stats.push(length)
-
-    # What is different for one agent and for several.
-
-    def _obstacle_in_env(self) -> str | None:
-        raise NotImplementedError
-
-    def _random_actions(self) -> Any:
-        raise NotImplementedError
-
-    def _columns(self, acting: Acting, t: int) -> dict[str, Any]:
-        """Returns the actions and other outputs of the module for the latest observations."""
-        raise NotImplementedError
-
-    def _add_steps(self, actions: Any, columns: dict[str, Any], step: Any) -> tuple[int, int]:
-        """Adds a step of all lanes; returns the number of steps of environments, and of those that a sample counts."""
-        raise NotImplementedError
-
-    def _end_episodes(self, step: Any, most: int | None) -> list[Any]:
-        """Calls the callbacks of a step, and returns the episodes that ended in it, in whose place new ones begin."""
-        raise NotImplementedError
-
-    def _latest(self, step: Any) -> dict[Any, Any]:
-        """Returns the observations to act on next."""
-        raise NotImplementedError
-
-    def _cut_episodes(self) -> list[Any]:
-        """Returns a chunk of each episode that has not ended, which continues in the next sample."""
-        raise NotImplementedError
-
-    def _log_counts(self, env_steps: int = 0, episodes: int = 0) -> None:
-        """Logs the numbers of steps and episodes since the last call."""
-        raise NotImplementedError
 
 
 class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
@@ -518,11 +493,13 @@ def add_step(
     truncateds: Mapping[Any, bool],
     outputs: Mapping[Any, Mapping[str, Any]],
 ) -> None:
-    """Adds a step of one of envoi's forms to an episode, as `MultiAgentEpisode.add_env_step` does."""
+    """Adds a step of one of envoi's forms to an episode, as `MultiAgentEpisode.add_env_step` does.
+
+    Takes a tenth less of a sample's time where all agents of the episode act and are observed, and none ends.
+    """
     singles = episode.agent_episodes
-    known = {ALL, *singles}
-    is_quiet = all(map(known.issuperset, (observations, rewards, terminateds, truncateds)))
-    if True in terminateds.values() or True in truncateds.values() or not is_quiet:
+    acted = observations.keys() == singles.keys() == actions.keys() == rewards.keys()
+    if True in terminateds.values() or True in truncateds.values() or not acted:
         episode.add_env_step(
             observations=observations,
             actions=actions,
@@ -536,31 +513,14 @@ def add_step(
     episode.env_t += 1
     places, started = episode.env_t_to_agent_t, episode.agent_t_started
     for agent, single in singles.items():
-        steps = places[agent].data
-        reward = rewards.get(agent) or 0.0
-        if agent not in observations:
-            steps.append(MultiAgentEpisode.SKIP_ENV_TS_TAG)
-            if agent in actions:  # completed by the step in which the agent is observed again
-                episode._hanging_actions_end[agent] = actions[agent]
-                episode._hanging_rewards_end[agent] = reward
-                episode._hanging_extra_model_outputs_end[agent] = outputs.get(agent)
-            elif agent in rewards or agent in terminateds or agent in truncateds:
-                episode._hanging_rewards_end[agent] += reward
-            continue
-        if agent in actions:
-            action, further = actions[agent], outputs.get(agent)
-        else:
-            action = episode._hanging_actions_end.pop(agent)
-            further = episode._hanging_extra_model_outputs_end.pop(agent, None)
-            reward = episode._hanging_rewards_end.pop(agent, 0.0) + reward
         observation, info = observations[agent], infos.get(agent) or {}
         single.observations.data.append(observation)
-        single.actions.data.append(action)
-        single.rewards.data.append(reward)
+        single.actions.data.append(actions[agent])
+        single.rewards.data.append(rewards[agent] or 0.0)
         single.infos.data.append(info)
         single.t += 1
         columns = single.extra_model_outputs
-        for column, value in (further or {}).items():
+        for column, value in outputs.get(agent, {}).items():
             if column in columns:
                 columns[column].data.append(value)
             else:
@@ -569,7 +529,7 @@ def add_step(
         single._last_step_time = now
         if single._start_time is None:
             single._start_time = now
-        steps.append(single.t - single.t_started + started[agent])
+        places[agent].data.append(single.t - single.t_started + started[agent])
     episode._last_step_time = now
     if episode._start_time is None:
         episode._start_time = now

@@ -27,6 +27,7 @@ from ray.rllib.core.models.catalog import Catalog
 from ray.rllib.core.models.configs import CNNEncoderConfig, ModelConfig, RecurrentEncoderConfig
 from ray.rllib.core.models.torch.base import TorchModel
 from ray.rllib.core.models.torch.encoder import TorchLSTMEncoder
+from ray.rllib.utils.torch_utils import one_hot
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -179,16 +180,13 @@ def _leaf(observation: Any, part: Part) -> torch.Tensor:
     return observation
 
 
-def _flat(part: Part, values: torch.Tensor) -> torch.Tensor:
+def _flat(part: Part, values: Any) -> torch.Tensor:
     """Returns the values of a leaf as numbers, of shape (n, size); integers of a known count as one-hot vectors."""
-    space, n = part.space, values.shape[0]
-    if isinstance(space, spaces.Discrete):
-        return nn.functional.one_hot(values.reshape(n).long() - int(space.start), int(space.n)).float()
-    if isinstance(space, spaces.MultiDiscrete):
-        integers = values.reshape(n, -1).long() - torch.as_tensor(space.start.ravel(), device=values.device)
-        counts = space.nvec.ravel()
-        return torch.cat([nn.functional.one_hot(integers[:, i], int(c)).float() for i, c in enumerate(counts)], -1)
-    return values.reshape(n, -1).float()
+    space = part.space
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        start = torch.as_tensor(space.start, device=values.device)
+        values = one_hot(values.reshape(-1, *start.shape) - start, space)
+    return values.reshape(len(values), -1).float()
 
 
 def _scale(space: Any) -> tuple[torch.Tensor, torch.Tensor]:

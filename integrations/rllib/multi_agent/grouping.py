@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import envoi
 from envoi.errors import UnknownName, nearest
 
+from ...errors import nearest_of_all
 from .league import LEARNER, SLOTS, SelfPlayMapping, opponents
 
 SHARED, PER_AGENT, BY_PREFIX, SELF_PLAY = WAYS = ("shared", "per-agent", "by-prefix", "self-play")
@@ -65,9 +66,7 @@ class Grouping:
 def check_way(policies: Policies | None) -> None:
     """Checks the name of a way to group agents, without an env."""
     if isinstance(policies, str) and policies not in WAYS:
-        near = nearest(policies, WAYS)
-        listing = f" There are: {', '.join(WAYS)}" if near.endswith("?") else ""
-        raise UnknownName(f"policies: no way to group agents is called {policies!r}; {near}{listing}")
+        raise UnknownName(f"policies: no way to group agents is called {policies!r}; {nearest_of_all(policies, WAYS)}")
 
 
 def group_spaces(policies: Policies | None, observations: Any, actions: Any) -> Grouping | None:
