@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -16,6 +16,7 @@ from envoi import Array, Discrete, Env, Infos, LossyConversion, MultiBinary, Mul
 from envoi.lane_values import lane
 from envoi.protocol.batch_env import BatchEnv, as_mask, full_lanes_step
 from envoi.protocol.fast_steps import ended_step
+from envoi.spec.arrays import ARRAYS
 
 from ..conversion import core_layers
 from ..gymnasium.form import DescribedForm
@@ -126,13 +127,13 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         elif over is None and (self._next_step or self._same_step):
             over = terminated | truncated
         if self._same_step and over is not None and np.count_nonzero(over):
-            observation, entries = self._reset_ended(cast("Step", self.last), over)
+            observation, entries = self._reset_ended(result, over)
         else:
             if self._next_step:
                 self._over = over
             self.begun = None
             entries = {} if infos.columns == {} else write_infos(infos, self.num_envs)
-            if discount is not None and (not self._scalar_discount or np.count_nonzero(discount != ~terminated)):
+            if discount is not None:
                 self._add_discounts(entries, discount, terminated, None)
         self._returned_infos = entries
         if entries:
@@ -141,22 +142,23 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
             observation = self._encode(observation)
         return observation, reward, terminated, truncated, entries
 
-    def _reset_ended(self, step: Step, over: NDArray[np.bool_]) -> tuple[Any, dict[Any, Any]]:
+    def _reset_ended(self, result: Any, over: NDArray[np.bool_]) -> tuple[Any, dict[Any, Any]]:
         """Resets the lanes that have ended; returns the observations of all lanes, and infos with the final ones."""
         n, spec = self.num_envs, self.core.observation_spec
+        observation, _, terminated, _, discount, last, _ = result
         self.begun = reset = self._env.reset(mask=over)
-        ended = np.flatnonzero(over).tolist()
-        final = np.full(n, None, object)
-        for index in ended:
-            value = lane(spec, step.observation, index)
-            # A copy, because a view would keep the array of all lanes alive, and would change with it.
-            value = deepcopy(value)
-            final[index] = value if self._encode_one is None else self._encode_one(value)
-        last: Any = step.info
-        final_info = write_lanes([(index, last[index]) for index in ended], n)
-        self._add_discounts(final_info, step.discount, step.terminated, over)
-        entries = write_infos(self.infos, n)
-        self._add_discounts(entries, step.discount, step.terminated, ~over)
+        final, index = np.full(n, None, object), over.nonzero()[0]
+        # Copies, because views would keep the array of all lanes alive, and would change with it.
+        rows = observation[index] if isinstance(spec, ARRAYS) else None
+        for row, number in enumerate(index.tolist()):
+            value = deepcopy(lane(spec, observation, number)) if rows is None else rows[row]
+            final[number] = value if self._encode_one is None else self._encode_one(value)
+        begun: Any = reset.info
+        final_info = {} if last.columns == {} else write_infos(last.replaced(~over, Infos(columns={}, n=n)), n)
+        entries = {} if last.columns == {} == begun.columns else write_infos(last.replaced(over, begun), n)
+        if discount is not None:
+            self._add_discounts(final_info, discount, terminated, over)
+            self._add_discounts(entries, discount, terminated, ~over)
         entries.update(final_obs=final, _final_obs=over.copy(), final_info=final_info, _final_info=over)
         return reset.observation, entries
 
@@ -191,11 +193,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
             return Infos([{} for _ in range(self.num_envs)])
         if self.begun is None:
             return last.info
-        begun: Any = self.begun.info
-        if begun.columns == {} == last.info.columns:  # mostly, all are empty
-            return last.info
-        each = zip(last.terminated | last.truncated, begun, last.info, strict=True)
-        return Infos([new if over else old for over, new, old in each])
+        return last.info.replaced(last.terminated | last.truncated, self.begun.info)
 
     def returned_infos(self) -> dict[Any, Any]:
         """Returns the original infos of the last reset or step, even if the caller changed the returned dict."""

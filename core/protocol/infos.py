@@ -8,8 +8,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..tree import AnySequence
+from ..tree import AnyArray, AnySequence
 from .process import Info
+
+_where: Any = np.where
 
 
 class SomeLanes(dict[Any, Any]):
@@ -61,10 +63,8 @@ class Infos(Sequence[Info]):
         """
         masks = columns.masks if type(columns) is SomeLanes else None
         if self._lanes is None:
-            if not self.columns:
-                return Infos(columns={**columns}, n=self._n, mask=self.mask, masks=masks)
-            columns, masks = self._beneath(columns, masks or {})
-            return Infos(columns=columns, n=self._n, mask=self.mask, masks=masks or None)
+            found, some = _overlaid((self.columns or {}, None, self.masks), (columns, None, masks))
+            return Infos(columns=found, n=self._n, mask=self.mask, masks=some)
         if masks is not None:
             added = Infos(columns=columns, n=self._n, mask=mask, masks=masks)
             return Infos([{**info, **added[i]} for i, info in enumerate(self._lanes)])
@@ -75,18 +75,21 @@ class Infos(Sequence[Info]):
             ]
         )
 
-    def _beneath(self, columns: Mapping[Any, Any], masks: Mapping[Any, NDArray[np.bool_]]) -> tuple[Any, Any]:
-        """Adds columns over those here, which stay in the lanes that the masks leave out."""
-        held = self.masks or {}
-        found = {**(self.columns or {}), **columns}
-        some = {**{key: mask for key, mask in held.items() if key not in columns}, **masks}
-        for key in masks.keys() & (self.columns or {}).keys():
-            mask, before, new = masks[key], (self.columns or {})[key], columns[key]
-            found[key] = np.where(mask.reshape(-1, *[1] * (np.ndim(new) - 1)), new, before)
-            del some[key]
-            if key in held:
-                some[key] = mask | held[key]
-        return found, some
+    def replaced(self, mask: NDArray[np.bool_], other: Infos) -> Infos:
+        """Returns infos with those of some lanes replaced.
+
+        Args:
+            mask: The lanes, bool of shape (n,).
+            other: Their infos, of as many lanes.
+        """
+        mine, its = self.columns, other.columns
+        if mine is None or its is None or not all(map(_are_alike, mine.values(), map(its.get, mine, mine.values()))):
+            return Infos([new if chosen else old for chosen, new, old in zip(mask, other, self, strict=True)])
+        here, there = (
+            lanes if infos.mask is None else lanes & infos.mask for infos, lanes in ((self, ~mask), (other, mask))
+        )
+        found, masks = _overlaid((mine, here, self.masks), (its, there, other.masks))
+        return Infos(columns=found, n=self._n, masks=masks)
 
     def __len__(self) -> int:
         return self._n
@@ -125,3 +128,34 @@ class Infos(Sequence[Info]):
 
     def __repr__(self) -> str:
         return f"Infos({list(self)!r})"
+
+
+def _overlaid(*layers: tuple[Mapping[Any, Any], Any, Any]) -> tuple[dict[Any, Any], dict[Any, Any] | None]:
+    """Returns the columns of layers, and the masks of those that only some lanes have; later layers are on top.
+
+    A layer is its columns, the lanes that have them (None for all), and those that have single columns, by name.
+    """
+    found: dict[Any, Any] = {}
+    some: dict[Any, Any] = {}
+    for columns, lanes, masks in layers:
+        for key, column in columns.items():
+            has = lanes
+            if masks is not None and key in masks:
+                has = masks[key] if lanes is None else lanes & masks[key]
+            if has is not None and key in found:
+                column = _where(has.reshape(-1, *[1] * (np.ndim(column) - 1)), column, found[key])
+                has = has | some[key] if key in some and np.count_nonzero(has | some[key]) < len(has) else None
+            found[key] = column
+            some.pop(key, None)
+            if has is not None:
+                some[key] = has
+    return found, some or None
+
+
+def _are_alike(one: Any, other: Any) -> bool:
+    """Returns True for two columns that can be one."""
+    return (
+        isinstance(one, AnyArray)
+        and isinstance(other, AnyArray)
+        and (one.dtype, one.shape) == (other.dtype, other.shape)
+    )
