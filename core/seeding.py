@@ -251,7 +251,7 @@ def addresses(generator: np.random.Generator) -> tuple[int, int, int, int, int]:
         numbers in its state, 0 if `state_memory` returns None. They hold as long as the generator lives.
     """
     bits: Any = generator.bit_generator
-    at = _capsule_pointer()(bits.capsule, b"BitGenerator")
+    at = _struct_address(bits)
     state, next_uint64, next_uint32, next_double = (ctypes.c_uint64 * 4).from_address(at)
     known = type(bits) is np.random.PCG64 and _memory_is_known()
     numbers = ctypes.c_uint64.from_address(state).value if known else 0
@@ -265,9 +265,13 @@ def _capsule_pointer() -> Any:
     return function
 
 
+def _struct_address(bits: Any) -> int:
+    return _capsule_pointer()(bits.capsule, b"BitGenerator")
+
+
 def _memory(bits: Any) -> list[memoryview]:
     # A struct of a pointer to the numbers, and of half a number that is left.
-    address = bits.ctypes.state_address
+    address = ctypes.c_uint64.from_address(_struct_address(bits)).value  # `bits.ctypes` takes ten times as long
     numbers = ctypes.c_uint64.from_address(address).value
     return [memoryview((ctypes.c_char * n).from_address(at)).cast("B") for at, n in ((numbers, 32), (address + 8, 8))]
 
