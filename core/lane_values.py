@@ -96,6 +96,22 @@ def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
     return tree.rebuild(values, [put(old, index, new) for old, new in zip(values, some, strict=True)])
 
 
+def put_lanes(spec: SpecTree, values: Any, index: NDArray[np.intp], some: Sequence[Any]) -> Any:
+    """Returns a batched value with other values in some lanes; without a spec, of a tuple with one entry per lane."""
+    if isinstance(spec, ARRAYS):
+        array = np.array(values)
+        if len(index):
+            array[index] = np.array(some, spec.dtype)
+        return array
+    if spec is None or isinstance(spec, Spec):
+        held = list(values)
+        for place, value in zip(index.tolist(), some, strict=True):
+            held[place] = value
+        return tuple(held)
+    parts = tree.children(spec)
+    return tree.rebuild(spec, [put_lanes(sub, values[key], index, [one[key] for one in some]) for _, key, sub in parts])
+
+
 def _has_rows_of(alike: NDArray[Any], some: NDArray[Any]) -> bool:
     """Returns True if arrays have the same dtype, and all their rows are equal."""
     rows = some if some.strides[0] else some[:1]

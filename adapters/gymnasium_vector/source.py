@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from envoi import Env, EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
-from envoi.lane_values import lane, stack
+from envoi.lane_values import lane, put_lanes, stack
 from envoi.protocol.batch_env import Mask, make_batch_reset, make_batch_step, step_masks
 from envoi.protocol.env import ENDED_LANES
 from envoi.seeding import Streams, batch_streams, check_seed, lane_seeds
@@ -21,7 +21,7 @@ from ..gymnasium.source import NATIVE_REWARD, bare, layers_and_spaces, replay_se
 from ..gymnasium.specs import from_space
 from ..shared.arrival import Copy, fresh, incoming, is_number
 from ..shared.imported import ImportedBatch, ImportedLanes
-from .specs import NAME, VectorSpaces, batched_encoder, batched_space, batched_spec, read_infos, with_lanes
+from .specs import NAME, VectorSpaces, batched_encoder, batched_space, batched_spec, read_infos
 
 
 class FromGymnasiumVector(VectorSpaces, ImportedBatch):
@@ -133,7 +133,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         index = np.flatnonzero(lanes)
         some = [lane(self.observation_spec, new, i) for i in index.tolist()]
         infos = [new_infos[i] if chosen else info for i, (info, chosen) in enumerate(zip(infos, lanes, strict=True))]
-        return with_lanes(self.observation_spec, observation, index, some), infos
+        return put_lanes(self.observation_spec, observation, index, some), infos
 
     def _seed(self, seed: Any) -> Any:
         """Returns a seed that the source accepts: one per lane only if the source supports it, else a single one."""
@@ -218,7 +218,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         else:
             final_infos = final_info
         finals = [self._incoming_one(entries["final_obs"][i], held=True) for i in index.tolist()]
-        merged = with_lanes(self.observation_spec, observation, index, finals)
+        merged = put_lanes(self.observation_spec, observation, index, finals)
         ended = [dict(final_infos[i] or {}) if over[i] else info for i, info in enumerate(mine)]
         return merged, Infos(ended)
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
-from numpy.typing import NDArray
 
 from envoi import Array, Discrete, Infos, MultiBinary, MultiDiscrete, Spec, SpecError
 from envoi.spec import SpecTree
 from envoi.spec.base import shown
-from envoi.tree import children, map_leaves, rebuild
+from envoi.tree import children, map_leaves
 
 from ..gymnasium.specs import decoder, encoder, native_encoder
 from ..shared.array_specs import Convert, branch_decoder
@@ -93,19 +92,6 @@ def batched_spec(spec: SpecTree, n: int) -> SpecTree:
     )
 
 
-def with_lanes(spec: SpecTree, values: Any, index: NDArray[np.intp], some: Sequence[Any]) -> Any:
-    """Returns a copy of a batched value, with other values in some lanes."""
-    if isinstance(spec, _ARRAYS):
-        array = np.array(values)
-        array[index] = np.array(some, spec.dtype)
-        return array
-    if isinstance(spec, Spec):
-        new = dict(zip(index.tolist(), some, strict=True))
-        return tuple(new.get(lane, value) for lane, value in enumerate(values))
-    parts = children(spec)
-    return rebuild(spec, [with_lanes(sub, values[key], index, [one[key] for one in some]) for _, key, sub in parts])
-
-
 class VectorSpaces:
     """The spaces of an importer's source: a vector env of gymnasium, or one that has the spaces of one lane only."""
 
@@ -137,8 +123,13 @@ def write_infos(infos: Infos, n: int) -> dict[Any, Any]:
         if not isinstance(column, np.ndarray):
             return write_lanes(enumerate(infos), n)
         if masks is not None and key in masks:
-            lanes = np.flatnonzero(masks[key] if mask is None else masks[key] & mask).tolist()
-            result.update(write_lanes([(lane, {key: column[lane]}) for lane in lanes], n))
+            there = masks[key] if mask is None else masks[key] & mask
+            index = there.nonzero()[0]
+            if column.dtype.kind not in "biufc":
+                result.update(write_lanes([(lane, {key: column[lane]}) for lane in index.tolist()], n))
+            elif len(index):
+                result[key], result[f"_{key}"] = np.zeros_like(column), there.copy()
+                result[key][index] = column[index]
             continue
         result[key] = column
         result[f"_{key}"] = there = np.empty(n, bool)

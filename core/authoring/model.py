@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -276,8 +277,12 @@ class Model(AnyModel, Env):
 
 def written_functions(model: Model) -> frozenset[str]:
     """Returns the names of the optional functions of a model that its author wrote."""
-    pairs = zip(_OPTIONAL, _optional_functions(model), strict=True)
-    return frozenset(name for name, function in pairs if function is not getattr(Model, name))
+    return _written(_optional_functions(model))
+
+
+@lru_cache(maxsize=64)
+def _written(functions: tuple[Any, ...]) -> frozenset[str]:
+    return frozenset(n for n, one in zip(_OPTIONAL, functions, strict=True) if one is not getattr(Model, n))
 
 
 def _optional_functions(model: Model) -> tuple[Any, ...]:

@@ -259,32 +259,47 @@ class Lanes(BatchEnv):
         Raises:
             ContextError: A list has the wrong length, or a lane rejects a value. No lane changes then.
         """
-        envs: tuple[Any, ...] = self.envs
-        lanes = [env.context for env in envs]
+        lanes = [self._context_of(index) for index in range(self.batch_size)]
         return {name: [context[name] for context in lanes] for name in lanes[0]}
 
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
-        self._check_counts(context)
-        envs: tuple[Any, ...] = self.envs
-        before, i = [env.context for env in envs], 0
-        try:
-            for i, env in enumerate(envs):
-                env.context = {name: value[i] if np.ndim(value) else value for name, value in context.items()}
-        except ContextError as error:
-            for env, held in zip(envs, before, strict=True):
-                env.context = held
-            if not any(map(np.ndim, context.values())):
-                raise
-            raise ContextError(f"{error} in lane {i}") from error
-
-    def _check_counts(self, context: Mapping[str, Any]) -> None:
-        n = self.batch_size
+        n, by_lane = self.batch_size, any(map(np.ndim, context.values()))
         for name, value in context.items():
             if np.ndim(value) and len(value) != n:
                 raise ContextError(
                     f"context[{name!r}]: expected one value, or one for each of {n} lanes, got {len(value)}"
                 )
+        each = [context] * n
+        if by_lane:
+            each = [{name: value[i] if np.ndim(value) else value for name, value in context.items()} for i in range(n)]
+        self._set_contexts(each, range(n), by_lane)
+
+    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
+        given = each_of(context, len(lanes))
+        each = [
+            {**self._context_of(number), **{name: values[index] for name, values in given.items()}}
+            for index, number in enumerate(lanes)
+        ]
+        self._set_contexts(each, lanes, True)
+
+    def _context_of(self, index: int) -> Mapping[str, Any]:
+        """Returns the context of a lane's coming episodes, which must not be changed."""
+        return cast("Any", self.envs[index]).context
+
+    def _set_contexts(self, each: Sequence[Mapping[str, Any]], lanes: Sequence[int], named: bool) -> None:
+        """Sets the contexts of some lanes, or of none; an error names the lane if `named`."""
+        envs: tuple[Any, ...] = self.envs
+        before, number = [envs[lane].context for lane in lanes], 0
+        try:
+            for number, context in zip(lanes, each, strict=True):
+                envs[number].context = context
+        except ContextError as error:
+            for lane, held in zip(lanes, before, strict=True):
+                envs[lane].context = held
+            if not named:
+                raise
+            raise ContextError(f"{error} in lane {number}") from error
 
     def ask(self, function: Callable[[Any], Any], lanes: Sequence[int]) -> list[Any]:
         """Calls a function on the environment of each selected lane, in the process that runs it.
@@ -297,19 +312,6 @@ class Lanes(BatchEnv):
             One result per lane.
         """
         return [function(self.envs[lane]) for lane in lanes]
-
-    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
-        envs: tuple[Any, ...] = self.envs
-        given, before, lane = each_of(context, len(lanes)), list[tuple[Any, Any]](), 0
-        try:
-            for index, lane in enumerate(lanes):
-                held = envs[lane].context
-                envs[lane].context = {**held, **{name: values[index] for name, values in given.items()}}
-                before.append((envs[lane], held))
-        except ContextError as error:
-            for env, held in before:
-                env.context = held
-            raise ContextError(f"{error} in lane {lane}") from error
 
     def assign_lane(self, number: int) -> None:
         for index, env in enumerate(self.members):

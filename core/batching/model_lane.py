@@ -59,9 +59,9 @@ class ModelLane(Env):
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         lanes, index = self.lanes, self.index
-        seeds = None if seed is None else [seed if i == index else None for i in range(lanes.batch_size)]
         n: int = lanes.batch_size
-        mask = np.arange(n) == index if lanes.has_begun else None
+        seeds = None if seed is None else [seed if i == index else None for i in range(n)]
+        mask = np.arange(n) == index if n > 1 and lanes.has_begun else None
         observation, info = lanes.reset(seed=seeds, options=options, mask=mask)
         return Reset(lane(self.observation_spec, observation, index), info[index])
 
@@ -158,11 +158,11 @@ info = {{}} if _infos is None else _infos[0]"""
     @property
     def context(self) -> Any:
         """The context of coming episodes; settable."""
-        return dict(self.lanes.context_of(self.index))
+        return dict(self.lanes._context_of(self.index))
 
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
-        self.lanes.set_contexts([context], [self.index], False)
+        self.lanes._set_contexts([context], [self.index], False)
 
     def spec_under(self, contexts: Any) -> Any:
         return self.model.spec_under(contexts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import compress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,13 +15,12 @@ from .. import tree
 from ..authoring.model import Model, written_functions
 from ..compiling.choice import Choice, Compiled, check_equal
 from ..errors import ContextError, EpisodeError, NotCompilable, SnapshotUnsupported, SpecError
-from ..lane_values import lane, put, splitter, stacker, take
+from ..lane_values import lane, put, put_lanes, splitter, stacker, take
 from ..protocol.batch_env import (
     Mask,
     as_lanes_step,
     as_mask,
     check_count,
-    each_of,
     either,
     make_batch_reset,
     step_masks,
@@ -158,7 +158,7 @@ class ModelLanes(Lanes):
         )
         self._given = self._written = None
         if new:
-            self.set_contexts([models[index].given_context for index in new], new, True)
+            self._set_contexts([models[index].given_context for index in new], new, True)
 
     def use_states(self) -> None:
         """Moves the columns out of the kernel's rows, because something else is about to change them or the models."""
@@ -368,24 +368,38 @@ class ModelLanes(Lanes):
         table, place, begun = self._contexts_after(restart)
         contexts: Any = None
         if restart is not None:
-            contexts = table.contexts(place) if under is None else under.table.contexts(under.places)
-        saved, rows = self._states_of_streams(), list[Any]()
+            lanes, used = restart.nonzero()[0], (table, place) if under is None else (under.table, under.places)
+            contexts = put_lanes(None, (None,) * n, lanes, used[0].contexts(used[1][lanes]))
+        saved, rows, acts = self._states_of_streams(), list[Any](), None if hold is None else ~hold
         try:
             self._give_contexts(table, place)
-            self._step_lanes(rows, actions, restart, idle, contexts)
-            states, observations, rewards, ends, cuts, discounts, infos = zip(*rows)  # noqa: B905 (seven values each)
-            observation, reward = stacking.stack_observations(observations), stacking.stack_rewards(rewards)
+            begins = (False,) * n if restart is None else restart.tolist()
+            before = self._states or (self.state if self._begun else actions)
+            each = zip(self._models, before, actions, begins, contexts or begins)  # noqa: B905 (they are counted)
+            self._step_lanes(rows, each if acts is None else compress(each, acts.tolist()))
+            states, observations, rewards, ends, cuts, discounts, infos = zip(*rows) if rows else ((),) * 7  # noqa: B905
+            if acts is None:
+                observation, reward = stacking.stack_observations(observations), stacking.stack_rewards(rewards)
+            else:  # lanes that pause keep what they have
+                lanes = acts.nonzero()[0]
+                observation = put_lanes(self.observation_spec, self._observation, lanes, observations)
+                reward = put_lanes(self.reward_spec, stacking.stack_rewards([stacking.nothing] * n), lanes, rewards)
+                held: Any = before, (False,) * n, (False,) * n, (None,) * n, ({},) * n
+                news = states, ends, cuts, discounts, infos
+                states, ends, cuts, discounts, infos = (
+                    put_lanes(None, old, lanes, new) for old, new in zip(held, news, strict=True)
+                )
             factors = stacking.stack_discounts(discounts, ends)
         except BaseException as error:
             saved.put_back()
-            error.envoi_lane = len(rows)  # type: ignore[attr-defined]
+            error.envoi_lane = len(rows) if acts is None else [*acts.nonzero()[0].tolist(), n][len(rows)]  # type: ignore[attr-defined]
             raise
-        before = cast("Runner", self._runner).elapsed if self._elapsed is None else self._elapsed
-        elapsed = before + 1
+        since = cast("Runner", self._runner).elapsed if self._elapsed is None else self._elapsed
+        elapsed = since + 1
         if restart is not None:
             elapsed[restart] = 0
         if hold is not None:
-            elapsed[hold] = before[hold]
+            elapsed[hold] = since[hold]
         terminated = truncated = ended = None
         if any(ends) or any(cuts):
             terminated, truncated = np.array(ends, bool), np.array(cuts, bool)
@@ -404,18 +418,17 @@ class ModelLanes(Lanes):
         told = Infos([one or {} for one in infos]) if hold is not None or any(infos) else Infos(columns={}, n=n)
         return observation, reward, terminated, truncated, factors, told, ended
 
-    def _step_lanes(self, rows: list[Any], actions: Any, restart: Any, idle: Any, contexts: Any) -> None:
-        """Adds the values of each lane, which acts, begins or pauses."""
+    def _step_lanes(self, rows: list[Any], each: Iterable[tuple[Any, ...]]) -> None:
+        """Adds the values of lanes, each of which acts or begins."""
         nothing, written = cast("Stacking", self._stacking).nothing, self._written
         if written is None:
             written = frozenset(name for model in self._models for name in written_functions(model))
         cuts, has_discount, tells = (name in written for name in ("truncated", "discount", "info"))
         self._written = written
-        states = self._states or (self.state if self._begun else actions)
-        waits = (False,) * len(actions) if idle is None else idle.tolist()
-        for model, before, action, waiting in zip(self._models, states, actions, waits):  # noqa: B905 (they are counted)
+        for model, before, action, begins, context in each:
             streams = model._streams or model.streams
-            if not waiting:
+            model._state = before  # its functions may read it, although they are given it
+            if not begins:
                 state = model.transition(before, action, streams.dynamics)
                 seen = model.observe(state, streams.observation)
                 ends = bool(model.terminal(state))
@@ -423,14 +436,12 @@ class ModelLanes(Lanes):
                 reward = (model._rewarder or model.reward)(before, action, state)
                 discount = model.discount(state) if has_discount else None
                 rows.append((state, seen, reward, ends, cut, discount, model.info(state) if tells else None))
-            elif restart is not None and restart[len(rows)]:
-                state = model.initial(streams.dynamics, dict(contexts[len(rows)]))
+            else:
+                state = model.initial(streams.dynamics, dict(context))
                 seen = model.observe(state, streams.observation)
                 self._written |= written_functions(model)
                 rows.append((state, seen, nothing, False, False, None, model.info(state)))
-            else:
-                seen = lane(self.observation_spec, self._observation, len(rows))
-                rows.append((before, seen, nothing, False, False, None, None))
+                model.step_record.halt = None
 
     def _take_contexts(self) -> None:
         """Takes the contexts that users have set on models that were lent."""
@@ -440,7 +451,7 @@ class ModelLanes(Lanes):
             new = [index for index, (model, context) in pairs if model.given_context is not context]
             self._is_lent = False
             if new:
-                self.set_contexts([self._models[index].given_context for index in new], new, True)
+                self._set_contexts([self._models[index].given_context for index in new], new, True)
         self._is_lent = False
 
     def _give_contexts(self, table: ContextTable, place: Places) -> None:
@@ -514,12 +525,9 @@ class ModelLanes(Lanes):
         try:
             under, advance = None, self.advance
             if options:
-                known = {CONTEXT, *self.context}
+                known = {CONTEXT, *self._context_of(0)}
+                under = self._coming_under(options, restart)
                 advance = advance if known.issuperset(options) else self._advance_loop  # kernels have no other values
-                table, place, _ = self._contexts_after(restart)
-                rows, place = rows_of(table.contexts(place))
-                rows = [of_the_episode(self.context_space, dict(one), options) for one in rows]
-                under = Coming(ContextTable(rows), place, place)
             values = advance(None, restart, hold, 0, under)
         except BaseException:
             if seeded is not None:
@@ -528,6 +536,16 @@ class ModelLanes(Lanes):
             raise
         self.commit()
         return make_batch_reset((values[0], values[5]))
+
+    def _coming_under(self, options: Mapping[str, Any], restart: Mask) -> Coming:
+        """Returns the contexts of the episodes that begin in a reset with options."""
+        table, place, _ = self._contexts_after(restart)
+        begun = place[restart].tolist()
+        rows = {one: row for row, one in enumerate(dict.fromkeys(begun or place.tolist()))}
+        contexts = [of_the_episode(self.context_space, dict(table.context(one)), options) for one in rows]
+        places = np.zeros(self.batch_size, np.intp)
+        places[restart] = [rows[one] for one in begun]
+        return Coming(ContextTable(contexts), places, places)
 
     def _seed(self, seed: Any, restart: Mask) -> tuple[Any, dict[int, Streams]]:
         """Gives lanes that begin other streams; returns those before, of the batch and of these lanes."""
@@ -554,36 +572,11 @@ class ModelLanes(Lanes):
 
     # Contexts.
 
-    @property
-    def context(self) -> dict[str, list[Any]]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The contexts of the coming episodes; see `Lanes.context`."""
+    def _context_of(self, index: int) -> Mapping[str, Any]:
         self._take_contexts()
-        lanes = self._table.contexts(self._place)
-        return {name: [context[name] for context in lanes] for name in lanes[0]}
-
-    def context_of(self, index: int) -> Mapping[str, Any]:
-        """Returns the context of a lane's coming episodes, which must not be changed."""
         return self._table.context(int(self._place[index]))
 
-    @context.setter
-    def context(self, context: Mapping[str, Any]) -> None:
-        n, by_lane = self.batch_size, any(map(np.ndim, context.values()))
-        self._check_counts(context)
-        each = [context] * n
-        if by_lane:
-            each = [{name: value[i] if np.ndim(value) else value for name, value in context.items()} for i in range(n)]
-        self.set_contexts(each, range(n), by_lane)
-
-    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
-        given, held = each_of(context, len(lanes)), self._table.contexts(self._place)
-        each: list[Mapping[str, Any]] = [
-            {**held[number], **{name: values[index] for name, values in given.items()}}
-            for index, number in enumerate(lanes)
-        ]
-        self.set_contexts(each, lanes, True)
-
-    def set_contexts(self, each: Sequence[Mapping[str, Any]], lanes: Sequence[int], named: bool) -> None:
-        """Sets the contexts of some lanes; an error names the lane if `named`."""
+    def _set_contexts(self, each: Sequence[Mapping[str, Any]], lanes: Sequence[int], named: bool) -> None:
         self._take_contexts()
         space, held = self.context_space, self._table.contexts(self._place)
         known: dict[int, Any] = {}

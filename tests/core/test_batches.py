@@ -541,6 +541,35 @@ def test_a_column_added_to_infos_has_all_lanes():
     assert list(infos.adding({"y": np.array([3, 4])})) == [{"x": 1, "y": 3}, {"y": 4}]
 
 
+NO, YES = {"a": np.arange(3.0)}, np.array([False, True, True])
+
+
+@pytest.mark.parametrize("one", [NO, {}, {"a": np.arange(3)}, {"b": np.array([{}, None, 2], object)}])
+@pytest.mark.parametrize("other", [{}, NO, {"a": np.ones((3, 2)), "c": np.arange(3)}])
+@pytest.mark.parametrize("masks", [None, {"a": np.array([True, False, True])}])
+def test_infos_of_some_lanes_are_replaced(one, other, masks):
+    before = Infos(columns=one, n=3, mask=np.array([True, True, False]))
+    after = Infos(columns=other, n=3, masks=masks)
+    expected = [new if chosen else old for chosen, new, old in zip(YES, after, before, strict=True)]
+    found = list(before.replaced(YES, after))
+    assert repr(found) == repr([{**info} for info in expected])
+    assert repr(list(Infos(list(before)).replaced(YES, after))) == repr(expected)
+
+
+class ReadsItself(Count):
+    def reward(self, state, action, next_state):
+        return float(self.state)
+
+
+def test_a_model_that_reads_its_own_state_does_so_in_lanes():
+    lanes = envoi.batch(ReadsItself(), 2)
+    lanes.reset(seed=0)
+    for _ in range(2):
+        _ = lanes.envs[1].unwrapped  # which is given the lane's episode
+        before = lanes.state
+        assert lanes.step(np.ones(2, int)).reward.tolist() == [float(state) for state in before]
+
+
 def test_a_rewarder_set_after_a_step_applies_in_loops():
     batch = in_a_loop(Walk)
     batch.reset(seed=0)
