@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Sequence
 from functools import wraps
 from importlib.metadata import version
@@ -33,7 +34,17 @@ class _Help:
 
 
 class _Command(_Help, TyperCommand):
-    pass
+    """A command whose errors name an option as users type it, where they begin with the name of an argument."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except envoi.EnvoiError as error:
+            given: Any = {one.name: one.opts[0] for one in self.params if ctx.params.get(one.name) is not None}
+            message = re.sub(r"^\w+(?=:|\[| must )", lambda name: given.get(name[0], name[0]), str(error))
+            if not message.startswith("--"):
+                raise
+            raise envoi.EnvoiError(message) from error
 
 
 class _Commands(_Help, TyperGroup):

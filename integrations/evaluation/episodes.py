@@ -393,9 +393,7 @@ class _Lane:
         if not any(over):
             if len(self._rewards) >= self._max_steps:
                 where = f"context {row['context_id']!r}, seed {row['seed']}"
-                raise envoi.EnvoiError(
-                    f"an episode ({where}) did not end within {self._max_steps} steps; see max_steps"
-                )
+                raise envoi.EnvoiError(f"max_steps: an episode ({where}) did not end within {self._max_steps} steps")
             return None
         ended = {"return": sum(self._rewards), "length": len(self._rewards), "terminated": over[0], "success": None}
         if self._contextual is None:

@@ -23,7 +23,18 @@ from ..rllib.multi_agent.joint_policy import JointPolicy
 from ..rllib.multi_agent.league import LeagueFile, matches
 from ..rllib.policy import PolicyValues
 from ..rllib.run_folder import best_trial
-from .results import EnvOfRun, Episode, Evaluation, Form, by_agent, by_context, by_policy, estimate, write_evaluation
+from .results import (
+    EnvOfRun,
+    Episode,
+    Evaluation,
+    Form,
+    by_agent,
+    by_context,
+    by_policy,
+    estimate,
+    evaluation_file,
+    write_evaluation,
+)
 
 
 def play_episodes(
@@ -101,7 +112,7 @@ def play_joint_episode(env: Any, policy: JointPolicy, index: int, seed: int, opt
 
 def _check_length(length: int, seed: int, max_steps: int) -> None:
     if length == max_steps:
-        raise envoi.EnvoiError(f"the episode of seed {seed} did not end within {max_steps} steps; raise --max-steps")
+        raise envoi.EnvoiError(f"max_steps: the episode of seed {seed} did not end within {max_steps} steps")
 
 
 def _bytes_of(observation: Any) -> bytes:
@@ -140,8 +151,8 @@ def evaluate_run(
 
     Args:
         folder: The job's output folder.
-        env: The name of another env with the same observations and actions, for example with other contexts; None for
-            the one that the policy was trained on.
+        env: The name of an env with the same observations and actions, for example with other contexts, whose file is
+            `evaluation-ENV.json`; None for the one that the policy was trained on.
         episodes: How many episodes.
         seed: Seed that the episodes' seeds are derived from; the same seed gives the same episodes.
         explore: Sample the actions as in training, rather than take the best.
@@ -157,7 +168,7 @@ def evaluate_run(
             an error of its own, or the env's spaces differ from the policy's.
     """
     if episodes < 1:
-        raise envoi.EnvoiError(f"episodes must be at least 1, got {episodes}")
+        raise envoi.EnvoiError(f"episodes: expected at least 1, got {episodes}")
     run = RunFolder(folder)
     settings = run.read_settings()
     policy = load_policy(folder, explore=explore)
@@ -200,7 +211,7 @@ def evaluate_run(
         policies=by_policy(first),
         matches=matches(games, league) or None,
     )
-    write_evaluation(run, evaluation)
+    write_evaluation(evaluation_file(run, env), evaluation)
     return evaluation
 
 

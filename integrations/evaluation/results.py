@@ -178,22 +178,21 @@ def evaluation_file(run: RunFolder, env: str | None) -> Path:
 
     Args:
         run: The output folder of the job.
-        env: Name of the evaluated env; None for the one that the policy was trained on. Each other env has a file of
-            its own.
+        env: Name of the evaluated env, which has a file of its own; None for the one that the policy was trained on.
     """
-    if env is None or env == trained_on(run, run.read_settings()):
+    if env is None:
         return run.evaluation
     name = "".join(c if c.isalnum() or c in "-_." else "-" for c in env)
     return run.evaluation.with_name(f"{run.evaluation.stem}-{name}{run.evaluation.suffix}")
 
 
-def write_evaluation(run: RunFolder, evaluation: Evaluation) -> None:
-    """Writes an evaluation to its file, in which contexts are named as by `context_labels`."""
+def write_evaluation(path: Path, evaluation: Evaluation) -> None:
+    """Writes an evaluation to a file, in which contexts are named as by `context_labels`."""
     document = asdict(evaluation) | {"interval": "95 %, Student's t with n - 1 degrees of freedom"}
     if evaluation.contexts is not None:
         estimates = map(asdict, evaluation.contexts.values())
         document["contexts"] = dict(zip(context_labels(evaluation.contexts), estimates, strict=True))
-    write_atomically(evaluation_file(run, evaluation.env), json.dumps(document, indent=1, default=_plain))
+    write_atomically(path, json.dumps(document, indent=1, default=_plain))
 
 
 def context_labels(ids: Iterable[Any]) -> list[str]:

@@ -152,8 +152,10 @@ class _Checking(RoundRobin):
         super().__init__()
 
     def tell(self, episodes: Iterable[Mapping[str, Any]]) -> None:
-        with _naming("curriculum"):
+        try:
             self._curriculum.check(read_episodes(episodes))
+        except envoi.ContextError as error:
+            raise envoi.ContextError(f"curriculum: {str(error).removeprefix('tell: ')}") from error
 
 
 def _check_episodes(curriculum: Curriculum, env: Any) -> None:
@@ -161,7 +163,7 @@ def _check_episodes(curriculum: Curriculum, env: Any) -> None:
     from .random_play import play_at_random
 
     try:
-        curriculum.check([Episode(None, {}, 0.0, 0.0, None, None)])
+        curriculum.check([Episode(None, {}, math.nan, 0.0, None, None)])  # no return, so within no bounds
     except envoi.ContextError:
         with one_line():
             form: Any = to_rllib(lambda: env, canonical="structured")({})

@@ -58,7 +58,7 @@ class EnvOptions:
             raise envoi.EnvoiError(f"max_env_restarts: expected a whole number, at least 0, got {restarts!r}")
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
             raise envoi.EnvoiError(
-                f"step_timeout: expected a number of seconds above 0, got {seconds!r}; math.inf for no limit"
+                f"step_timeout: expected a number of seconds above 0, got {seconds!r}; inf for no limit"
             )
 
     @classmethod

@@ -110,7 +110,8 @@ class Settings(EnvOptions):
         contexts: The contexts of training: the path of a file, or a text such as "length=0.3..0.7"; see `configure`.
         eval_contexts: The contexts of evaluations, in the same form; they then run every 10 iterations unless
             `evaluate_every` is given.
-        curriculum: How to choose `contexts`: "plr" (prioritized level replay), "learning-progress"; None: in turn.
+        curriculum: How to choose `contexts`: "plr" (prioritized level replay), "learning-progress" of successes or,
+            as in "learning-progress:0,500", of returns within bounds; None: in turn.
         trials: The trials; empty for those that `set`, `samples` and `seed` make.
 
     Raises:
@@ -178,7 +179,7 @@ class Settings(EnvOptions):
             if given is not None and (file := Path(given).expanduser()).is_file():
                 self._replace(**{name: str(file.resolve())})  # a resumed job may run elsewhere
         if self.curriculum is not None:
-            _check_known("curriculum", self.curriculum, CURRICULA)
+            _curriculum_of(self.curriculum, self.seed)
             if self.contexts is None:
                 raise envoi.EnvoiError(f"--curriculum {self.curriculum} chooses contexts; give them by --contexts")
         if self.eval_contexts is not None and self.evaluate_every is None:
@@ -187,8 +188,7 @@ class Settings(EnvOptions):
     @property
     def chosen(self) -> dict[str, Any]:
         """The contexts and the curriculum as arguments of `configure`."""
-        kind = None if self.curriculum is None else CURRICULA[self.curriculum]
-        curriculum = None if kind is None else kind(seed=self.seed)
+        curriculum = None if self.curriculum is None else _curriculum_of(self.curriculum, self.seed)
         return {"contexts": self.contexts, "curriculum": curriculum, "eval_contexts": self.eval_contexts}
 
     def _check_numbers(self) -> None:
@@ -338,6 +338,21 @@ def read_config_file(path: Path) -> dict[str, Any]:
 def _check_known(kind: str, name: str, known: Collection[str]) -> None:
     if name not in known:
         raise UnknownName(f"no {kind} is called {name!r}; {nearest_of_all(name, known)}")
+
+
+def _curriculum_of(text: str, seed: int) -> Curriculum:
+    """Makes the curriculum of a text such as "plr", or "learning-progress:0,500" with the bounds of returns."""
+    name, colon, ends = text.partition(":")
+    _check_known("curriculum", name, CURRICULA)
+    if not colon:
+        return CURRICULA[name](seed=seed)
+    try:
+        low, high = map(float, ends.split(","))
+    except ValueError:
+        low = high = 0.0
+    if name != "learning-progress" or not low < high:
+        raise envoi.EnvoiError(f"curriculum: expected learning-progress:LOW,HIGH with LOW < HIGH, got {text!r}")
+    return LearningProgress(bounds=(low, high), seed=seed)
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:

@@ -73,6 +73,7 @@ def test_every_option_has_a_help_text():
         assert all(getattr(parameter, "help", None) for parameter in sub.params), sub.name
 
 
+LEARNING = ["train", "envoi:cartpole", "--contexts", "length=0.5", "--curriculum"]
 BAD = {
     "unknown env": (["train", "gymnasium:CartPoel-v1"], "gymnasium:CartPole-v1"),
     "unknown scheme": (["train", "gymnasiun:CartPole-v1"], "gymnasium"),
@@ -85,7 +86,7 @@ BAD = {
     "unknown algorithm": (["train", "envoi:catch", "--algo", "PPOO"], "PPO"),
     "no env": (["train"], "which env?"),
     "no folder to resume": (["train", "--resume"], "--out"),
-    "samples": (["train", "envoi:catch", "--samples", "0"], "at least 1"),
+    "samples": (["train", "envoi:catch", "--samples", "0"], "--samples must be at least 1"),
     "option": (["train", "envoi:catch", "--stop-retrun", "3"], "--stop-return"),
     "option of another command": (["runs", "--jso"], "did you mean '--json'"),
     "command": (["trian"], "train"),
@@ -112,7 +113,13 @@ BAD = {
     "speed": (["play", "envoi:catch", "--random", "--fps", "0"], "--fps: expected a number above 0"),
     "check: env": (["check", "gymnasium:CartPoel-v1"], "gymnasium:CartPole-v1"),
     "check: framework": (["check", "envoi:catch", "--frameworks", "gymnasium,dm_evn"], "dm_env"),
-    "check: episodes": (["check", "envoi:catch", "--episodes", "0"], "at least 1"),
+    "check: episodes": (["check", "envoi:catch", "--episodes", "0"], "--episodes: expected an integer of at least 1"),
+    "bench: rounds": (["bench", "envoi:catch", "--rounds", "1"], "--rounds: expected at least 2, got 1"),
+    "contexts": (["train", "envoi:cartpole", "--contexts", "lenght=1"], "--contexts: features['lenght']: no such"),
+    "held-out contexts": (["train", "envoi:cartpole", "--eval-contexts", "length=99"], "--eval-contexts['length']: "),
+    "success": ([*LEARNING, "learning-progress"], "Contextual(success=…), or give the bounds of returns, --curric"),
+    "no bounds": ([*LEARNING, "learning-progress:3"], "--curriculum: expected learning-progress:LOW,HIGH"),
+    "return": ([*LEARNING, "learning-progress:0,1"], "--curriculum: context 0: expected a return within bounds="),
     "check: function": (["check", "python:wrong_envs:AliasedBufer"], "AliasedBuffer"),
     "check: folder": (["check", "envoi:catch", "--json", "nowhere/r.json"], "nowhere"),
     "check: no file": (["check", "envoi:catch", "--html", "."], "is a folder"),

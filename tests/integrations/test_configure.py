@@ -282,7 +282,7 @@ def test_options_are_the_same_wherever_they_are_given(function):
         ({"action_masks": "auto "}, "action_masks: expected"),
         ({"max_env_restarts": -1}, "max_env_restarts: expected a whole number, at least 0, got -1"),
         ({"max_env_restarts": True}, "max_env_restarts: expected"),
-        ({"step_timeout": 0}, "step_timeout: expected a number of seconds above 0, got 0; math.inf for no limit"),
+        ({"step_timeout": 0}, "step_timeout: expected a number of seconds above 0, got 0; inf for no limit"),
         ({"step_timeout": math.nan}, "step_timeout: expected"),
     ],
 )

@@ -35,6 +35,10 @@ def test_both_forms_give_the_same_episodes(cli, trained):
     returns = [e["episode_return"] for e in document["episodes"]]
     assert document["episode_return"]["mean"] == pytest.approx(sum(returns) / 5)
     assert all(e["length"] == 9 for e in document["episodes"])
+    code, _, err = cli("evaluate", trained, "--env", "envoi:catch", "--episodes", "1")
+    assert (code, err) == (0, "")
+    assert json.loads((trained / "evaluation.json").read_text()) == document
+    assert len(json.loads((trained / "evaluation-envoi-catch.json").read_text())["episodes"]) == 1
 
 
 @pytest.mark.parametrize("explore", [False, True])
@@ -134,7 +138,7 @@ def test_forms_that_differ_are_an_error():
 def test_episode_without_end_is_an_error(cli, trained):
     code, _, err = cli("evaluate", trained, "--max-steps", "3")
     assert code == 2
-    assert "did not end within 3 steps" in err
+    assert "envoi: --max-steps: the episode of seed" in err
 
 
 FAILING = """

@@ -79,7 +79,7 @@ def test_a_form_that_is_not_measured_says_why(make, form, reason):
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [
-        (Counted, {"rounds": 1}, "at least 2 rounds"),
+        (Counted, {"rounds": 1}, "rounds: expected at least 2"),
         (lambda: envoi.batch(Counted, 3), {}, "without lanes, got a batch of 3"),
     ],
 )

@@ -113,8 +113,9 @@ def step_times(
 
     for name in forms or ():
         framework(name)  # a wrong name is an error before anything else
-    if rounds < 2 or lanes < 1:
-        raise SpecError(f"rounds, lanes: expected at least 2 rounds and 1 lane, got {rounds} and {lanes}")
+    for what, number, least in (("rounds", rounds, 2), ("lanes", lanes, 1)):
+        if number < least:
+            raise SpecError(f"{what}: expected at least {least}, got {number}")
     core: Any = make()
     several = isinstance(core, MultiEnv)
     if not several and core.batch_size is not None:

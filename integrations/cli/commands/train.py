@@ -33,6 +33,7 @@ from ..option_types import ENV_EXAMPLES, env_argument, flag, one_of, real, text,
 
 SPEC_CHECKS: Mapping[str, Any] = {"full": True, "sample": "sample", "off": False}
 """The values of `--check-specs`, and those of `Settings.check_specs`."""
+CURRICULUM_OF_RETURNS = "learning-progress:LOW,HIGH"
 _NOTE = "[yellow]note:[/yellow]"
 _STOP: dict[str, Any] = {"rich_help_panel": "When to stop", "show_default": False}
 _LEARN: dict[str, Any] = {"rich_help_panel": "How to learn"}
@@ -107,7 +108,10 @@ def _train(
     curriculum: Annotated[
         str | None,
         text(
-            f"What chooses --contexts: {' or '.join(CURRICULA)}.", words=CURRICULA, show_default="in turn", **_CONTEXTS
+            f"What chooses --contexts: plr, learning-progress (of successes) or {CURRICULUM_OF_RETURNS} (of returns).",
+            words=CURRICULA,
+            show_default="in turn",
+            **_CONTEXTS,
         ),
     ] = None,
     yes: Annotated[bool, flag("--yes", "Take more than 100,000 contexts.", **_CONTEXTS)] = False,
@@ -234,6 +238,9 @@ def _preparing(console: Console) -> Iterator[None]:
         live.update(Spinner("dots", "preparing …"))
     try:
         yield
+    except envoi.ContextError as error:
+        by_option = f"the bounds of returns, --curriculum {CURRICULUM_OF_RETURNS}"
+        raise envoi.EnvoiError(str(error).replace("bounds=(low, high) of returns", by_option)) from error
     finally:
         live.stop()
 
