@@ -9,18 +9,21 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
-sys.path[:0] = [str(DOCS), str(DOCS.parent / "benchmarks")]
+sys.path[:0] = [str(DOCS.parent / "benchmarks")]
 
 from measuring.table import figure, spread, times  # noqa: E402 (found there)
-from svg_charts import Bar, Line, bar_chart, line_chart  # noqa: E402
+
+from envoi.integrations.evaluation.charts import Dot, Series, interval_chart, line_chart, picture  # noqa: E402
 
 Row = dict[str, Any]
 FIGURES = DOCS / "figures" / "performance.json"
+WIDE = 760
+"""Pixels of the pictures."""
 
 
 def published() -> dict[str, Any]:
@@ -254,50 +257,47 @@ def batches() -> str:
         if one["ours"]["name"] in names:
             for side in (one["ours"], one["peer"]):
                 points.setdefault(side["name"], {}).setdefault(one["lanes"], 1000 / side["median"])
-    lines = [
-        Line(names.get(name, name), found, name in names, name == "envoi, numpy") for name, found in points.items()
-    ]
-    return line_chart(
-        "CartPole in batches, through gymnasium's vector form",
-        "lanes",
-        "million steps of a lane per second of CPU time",
-        lines,
-    )
+    hues, lines = iter(range(1, len(points))), list[Series]()
+    for name, found in points.items():
+        hue = 0 if name in names else next(hues)
+        xs = sorted(found)
+        line = Series(names.get(name, name), hue, xs, [found[x] for x in xs], dashed=name == "envoi, numpy")
+        lines.append(line)
+    title = "CartPole in batches, through gymnasium's vector form"
+    unit = "million steps of a lane per second of CPU time"
+    return picture(line_chart(title, "lanes", unit, lines, is_log=True, is_named=True, width=WIDE))
+
+
+def _dot(side: dict[str, Any], is_ours: bool, cost: Callable[[float], float] = lambda cost: cost) -> Dot:
+    """Returns a median with its quartiles, in envoi's colour or in that of its peers."""
+    low, high = sorted(map(cost, side["quartiles"]))
+    return Dot(side["name"], 0 if is_ours else 5, cost(side["median"]), low, high)
 
 
 def conversions() -> str:
     """The time that conversions add to a step."""
-    groups: dict[str, list[Bar]] = {}
+    dots: dict[str, list[Dot]] = {}
     for one in rows("conversion", "conversion_tf", "wrappers"):
         if one["peer"] is None or one["lanes"] is not None or "over none" in one["row"]:
             continue
-        bars = groups.setdefault(one["row"], [])
-        for side in (one["peer"],) if bars else (one["ours"], one["peer"]):
-            value = side["median"]
-            shown = figure(value) if value > 0 else "nothing"
-            bars.append(Bar(side["name"], value, shown, side is one["ours"]))
-    return bar_chart(
-        "What a conversion adds to a step",
-        "nanoseconds of CPU time added to a step (logarithmic)",
-        list(groups.items()),
-        is_log=True,
-    )
+        dots.setdefault(one["row"], [Dot(one["row"]), _dot(one["ours"], True)]).append(_dot(one["peer"], False))
+    title = "Nanoseconds of CPU time that a conversion adds to a step (logarithmic): medians and quartiles"
+    return picture(interval_chart(title, list(chain(*dots.values())), is_log=True, width=WIDE))
 
 
 def rllib() -> str:
     """How fast env runners sample under RLlib, with 64 lanes."""
-    groups: dict[str, dict[str, Bar]] = {}
+    dots: dict[str, dict[str, Dot]] = {}
     for one in rows("rllib_sampling", "rllib_multi_agent"):
         if one["lanes"] == 64:
-            bars = groups.setdefault(one["row"].partition(", ")[0], {})
+            name = one["row"].partition(", ")[0]
+            head = Dot(f"{name}, steps of {'agents' if ':' in name else 'lanes'}")
+            found = dots.setdefault(name, {name: head})
             for side in (one["peer"], one["ours"]):
-                rate = 1e6 / side["median"]
-                bars.setdefault(side["name"], Bar(side["name"], rate, f"{rate:,.0f}", side["name"].startswith("envoi")))
-    titled = [
-        (f"{name}, steps of {'agents' if ':' in name else 'lanes'}", list(bars.values()))
-        for name, bars in groups.items()
-    ]
-    return bar_chart("Env runners of RLlib, 64 lanes", "steps per second of CPU time, policies included", titled)
+                dot = _dot(side, side["name"].startswith("envoi"), lambda cost: 1e6 / cost)
+                found.setdefault(dot.label, dot)
+    title = "Steps per second of CPU time of RLlib's env runners with 64 lanes, policies included"
+    return picture(interval_chart(title, [dot for found in dots.values() for dot in found.values()], width=WIDE))
 
 
 PICTURES: dict[str, Callable[[], str]] = {

@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from envoi.integrations.evaluation.charts import short
+from envoi.integrations.evaluation.charts import picture, short
 from envoi.integrations.evaluation.tables import read_rows
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -91,23 +91,13 @@ def page_with(text, document):
     return text
 
 
-def picture(page, title):
-    """Returns a chart of a report's page as a picture of its own."""
-    style = re.search(r"<style>(.*?)</style>", page, re.S)[1]
-    rules = [line for line in style.splitlines() if "--h0" in line or "--page" in line or re.match(r"svg|\.", line)]
-    style = "\n".join([*rules, "svg{font-family:system-ui,sans-serif}"])
-    (chart,) = re.findall(rf"<figcaption>{re.escape(title)}</figcaption>(<svg .*?</svg>)", page)
-    head, _, rest = chart.partition(">")
-    head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"')
-    return f'{head}><style>{style}</style><rect width="100%" height="100%" fill="var(--card)"/>{rest}\n'
-
-
 def publish(folder):
     document = gather(folder)
     DOCUMENT.write_text(json.dumps(document, indent=1) + "\n")
     for end, (name, title) in PICTURES.items():
         page = (folder / name / "report" / "report.html").read_text()
-        (DOCS / "figures" / f"generalisation-{end}.svg").write_text(picture(page, title))
+        (chart,) = re.findall(rf"<figure><figcaption>{re.escape(title)}</figcaption>.*?</figure>", page, re.DOTALL)
+        (DOCS / "figures" / f"generalisation-{end}.svg").write_text(picture(chart))
     PAGE.write_text(page_with(PAGE.read_text(), document))
 
 

@@ -7,11 +7,12 @@ import itertools
 import math
 import platform
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import envoi
 from envoi.context.regions import REGIONS
 
 from . import estimates
-from .charts import HUES, Dot, Series, heat_map, interval_chart, line_chart
+from .charts import HUES, STYLE, Dot, Series, heat_map, interval_chart, line_chart
 from .estimates import Scores, interval, interval_of_improvement, interval_of_mean, probability_of_improvement
 from .tables import OVERLAP, Row, csv_text, latex_text, read_rows, write_tables
 
@@ -33,7 +34,7 @@ _COLUMNS = {
 }
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Data:
     """Evaluations as read: scores of shape (seeds, contexts) by variant and region."""
 
@@ -41,11 +42,12 @@ class _Data:
     scores: dict[tuple[str, str], Scores]
     seeds: dict[str, list[str]]
     contexts: dict[str, dict[Any, dict[str, Any]]]  # values by region and id
-    episodes: dict[tuple[str, str, Any], int]  # by variant, region and context
+    returns: dict[tuple[str, str, str, Any], dict[str, float]]  # of episodes, by variant, seed, region and context
     success: dict[tuple[str, str], float]
     warning: str  # of contexts that are trained on and judged on
-    total: int
-    folders: dict[str, list[Path]] = field(default_factory=dict[str, list[Path]])  # of each variant
+    folders: dict[str, list[Path]]  # of each variant
+    random_seed: int
+    resamples: int
 
     @property
     def features(self) -> list[str]:
@@ -56,8 +58,22 @@ class _Data:
         return [name for name, found in numbers.items() if len(found) > 1 and all(isinstance(v, float) for v in found)]
 
     @property
-    def is_enough(self) -> bool:
-        return all(len(found) >= ENOUGH_SEEDS for found in self.seeds.values())
+    def hues(self) -> dict[str, int]:
+        """The colour of each variant."""
+        return {variant: index for index, variant in enumerate(self.seeds)}
+
+    @property
+    def few(self) -> list[str]:
+        """The variants of which there are too few seeds for intervals."""
+        return [variant for variant, found in self.seeds.items() if len(found) < ENOUGH_SEEDS]
+
+    def ends(self, interval: Callable[..., Any], *of: Any, none: Any = None) -> tuple[Any, Any]:
+        """Returns the ends of an interval; those of too few seeds are `none`."""
+        return (none, none) if self.few else interval(*of, self.random_seed, self.resamples)
+
+    def having(self, region: str) -> dict[str, Scores]:
+        """Returns the scores in a region by variant."""
+        return {variant: self.scores[variant, region] for variant in self.seeds if (variant, region) in self.scores}
 
 
 def report(
@@ -97,21 +113,21 @@ def report(
     given = [evaluations] if isinstance(evaluations, (str, Path)) else list(evaluations)
     if given and isinstance(given[0], Mapping):
         given = [given]
-    data = _gather([(_source_of(one), _rows_of(one)) for one in given])
+    data = _gather([(_source_of(one), _rows_of(one)) for one in given], seed, resamples)
     if bounds is not None:
         low, high = (float(one(list(map(one, data.scores.values())))) for one in (np.min, np.max))
         if low < bounds[0] or high > bounds[1]:
             raise envoi.EnvoiError(f"bounds: expected returns from {bounds[0]} to {bounds[1]}, got {low} to {high}")
     tables = {
-        "regions": _region_table(data, seed, resamples),
-        "improvement": _improvement_table(data, seed, resamples),
+        "regions": _region_table(data),
+        "improvement": _improvement_table(data),
         "contexts": [
             {"variant": variant, "region": region, "context_id": key, "mean": mean}
             for (variant, region), scores in data.scores.items()
             for key, mean in zip(data.contexts[region], scores.mean(0).tolist(), strict=True)
         ],
     }
-    page = _page(data, tables, seed, resamples, bounds)
+    page = _page(data, tables, bounds)
     more = {f"{name}.tex": latex_text(rows, _COLUMNS[name]) for name, rows in tables.items()}
     write_tables(Path(out), tables, {**more, "report.html": page}, _COLUMNS)
     return tables
@@ -140,7 +156,9 @@ def _rows_of(given: Any) -> tuple[str, Sequence[Mapping[str, Any]]]:
     return str(path), read_rows(path)
 
 
-def _gather(read: Sequence[tuple[Path | None, tuple[str, Sequence[Mapping[str, Any]]]]]) -> _Data:
+def _gather(
+    read: Sequence[tuple[Path | None, tuple[str, Sequence[Mapping[str, Any]]]]], seed: int, resamples: int
+) -> _Data:
     """Checks rows, and brings them together."""
     returns: dict[tuple[str, str, str, Any], dict[str, float]] = {}
     contexts: dict[str, dict[Any, dict[str, Any]]] = {}
@@ -199,23 +217,10 @@ def _gather(read: Sequence[tuple[Path | None, tuple[str, Sequence[Mapping[str, A
     warning = f"{OVERLAP}: {', '.join(both[:10])}" + (", …" if len(both) > 10 else "") if both else ""
     if both:
         warnings.warn(warning, stacklevel=3)
-    episodes: dict[tuple[str, str, Any], int] = {}
-    for (variant, _, region, key), found in returns.items():
-        episodes[variant, region, key] = episodes.get((variant, region, key), 0) + len(found)
     means = {key: sum(found) / len(found) for key, found in solved.items()}
     names = {variant: list(found) for variant, found in seeds.items()}
     ordered = {name: contexts[name] for name in order}
-    return _Data(
-        env[0],
-        scores,
-        names,
-        ordered,
-        episodes,
-        means,
-        warning if both else "",
-        sum(map(len, returns.values())),
-        folders,
-    )
+    return _Data(env[0], scores, names, ordered, returns, means, warning, folders, seed, resamples)
 
 
 def _number(cell: Any) -> Any:
@@ -229,57 +234,50 @@ def _number(cell: Any) -> Any:
 # Tables.
 
 
-def _region_table(data: _Data, seed: int, resamples: int) -> list[Row]:
+def _region_table(data: _Data) -> list[Row]:
     rows: list[Row] = []
     for (variant, region), scores in data.scores.items():
         figure = estimates.interquartile_mean
-        row: dict[str, Any] = {"variant": variant, "region": region, "iqm": float(figure(scores))}
-        ends = interval(figure, scores, seed, resamples) if data.is_enough else (None, None)
-        row |= {"iqm_low": ends[0], "iqm_high": ends[1], "gap": None, "gap_low": None, "gap_high": None}
-        trained = data.scores.get((variant, "train"))
-        if trained is not None:
-            gaps = trained.mean(1) - scores.mean(1)
-            ends = interval_of_mean(gaps, seed, resamples) if data.is_enough else (None, None)
-            row |= {"gap": float(gaps.mean()), "gap_low": ends[0], "gap_high": ends[1]}
-        rows.append(row)
+        gap: list[Any] = [None] * 3
+        if (variant, "train") in data.scores:
+            gaps = data.scores[variant, "train"].mean(1) - scores.mean(1)
+            gap = [float(gaps.mean()), *data.ends(interval_of_mean, gaps)]
+        cells = (variant, region, float(figure(scores)), *data.ends(interval, figure, scores), *gap)
+        rows.append(dict(zip(_COLUMNS["regions"], cells, strict=True)))
     return rows
 
 
-def _improvement_table(data: _Data, seed: int, resamples: int) -> list[Row]:
+def _improvement_table(data: _Data) -> list[Row]:
     rows: list[Row] = []
     for region in data.contexts:
-        having = [variant for variant in data.seeds if (variant, region) in data.scores]
-        for x, y in itertools.permutations(having, 2):
-            pair = data.scores[x, region], data.scores[y, region]
-            low, high = interval_of_improvement(*pair, seed, resamples) if data.is_enough else (None, None)
-            row: Row = {"region": region, "x": x, "y": y, "probability": probability_of_improvement(*pair)}
-            rows.append({**row, "low": low, "high": high})
+        for (x, first), (y, second) in itertools.permutations(data.having(region).items(), 2):
+            ends = data.ends(interval_of_improvement, first, second)
+            cells = (region, x, y, probability_of_improvement(first, second), *ends)
+            rows.append(dict(zip(_COLUMNS["improvement"], cells, strict=True)))
     return rows
 
 
 # The page.
 
 
-def _page(data: _Data, tables: Mapping[str, list[Row]], seed: int, resamples: int, bounds: Any) -> str:
-    variants = list(data.seeds)
-    hues = {variant: index for index, variant in enumerate(variants)}
+def _page(data: _Data, tables: Mapping[str, list[Row]], bounds: tuple[float, float] | None) -> str:
     parts = [
         ("What was evaluated", _header(data)),
-        ("Returns by region", _summary(data, tables["regions"], resamples)),
-        ("Figures with their intervals", _figures(data, hues, seed, resamples, bounds)),
-        ("Performance profiles", _profiles(data, hues, seed, resamples)),
+        ("Returns by region", _summary(data, tables["regions"])),
+        ("Figures with their intervals", _figures(data, bounds)),
+        ("Performance profiles", _profiles(data)),
         ("Probability of improvement", _improvements(data, tables["improvement"])),
-        ("Over contexts", _maps(data, hues, seed, resamples)),
-        ("Curves of the training", _curves(data, hues)),
-        ("The curriculum over time", _curricula(data, hues)),
+        ("Over contexts", _maps(data)),
+        ("Curves of the training", _curves(data)),
+        ("The curriculum over time", _curricula(data)),
         ("Worst contexts", _worst(data, tables["contexts"])),
-        ("How to reproduce it", _reproduction(data, tables, seed, resamples)),
+        ("How to reproduce it", _reproduction(data, tables)),
     ]
     body = "".join(f"<section><h2>{n}. {title}</h2>{text}</section>" for n, (title, text) in enumerate(parts, 1))
     legend = "".join(
         f'<span><svg viewBox="0 0 12 12" width="12"><circle class="dot h{hue % HUES}" cx="6" cy="6" r="5"/></svg> '
         f"{escape(variant)}</span>"
-        for variant, hue in hues.items()
+        for variant, hue in data.hues.items()
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
@@ -287,6 +285,10 @@ def _page(data: _Data, tables: Mapping[str, list[Row]], seed: int, resamples: in
         f"<style>{_STYLE}</style></head><body><h1>Generalisation on {escape(data.env)}</h1>"
         f'<p class="legend">{legend}</p>{body}</body></html>\n'
     )
+
+
+def _charts(*charts: str) -> str:
+    return f'<div class="charts">{"".join(charts)}</div>'
 
 
 def _table(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> str:
@@ -302,101 +304,88 @@ def _note(text: str) -> str:
 def _header(data: _Data) -> str:
     contexts = hashlib.sha256(repr(data.contexts).encode()).hexdigest()[:16]
     sizes = ", ".join(f"{len(found)} {name}" for name, found in data.contexts.items())
-    rows = [("env", data.env), ("episodes", f"{data.total:,}"), ("contexts", f"{sizes} (SHA-256 {contexts}…)")]
+    episodes = sum(map(len, data.returns.values()))
+    rows = [("env", data.env), ("episodes", f"{episodes:,}"), ("contexts", f"{sizes} (SHA-256 {contexts}…)")]
     rows.append(("features that differ", ", ".join(data.features) or "none"))
     for variant, seeds in data.seeds.items():
         steps = [row["env_steps"] for row in _progress(data, variant)[-1:]]
         rows.append((variant, f"{len(seeds)} seeds" + (f", {float(steps[0]):,.0f} env steps" if steps else "")))
-    text = _table(rows, ("what", "value"))
-    if not data.is_enough:
-        few = [name for name, seeds in data.seeds.items() if len(seeds) < ENOUGH_SEEDS]
-        text = _note(f"fewer than five seeds: {', '.join(few)}. Intervals and comparisons are left out.") + text
-    return (_note(data.warning) if data.warning else "") + text
+    notes = [data.warning] if data.warning else []
+    if data.few:
+        notes.append(f"fewer than five seeds: {', '.join(data.few)}. Intervals and comparisons are left out.")
+    return "".join(map(_note, notes)) + _table(rows, ("what", "value"))
 
 
 def _with_ends(value: Any, low: Any, high: Any) -> str:
     return ("n/a" if value is None else f"{value:.4g}") + ("" if low is None else f" [{low:.4g}, {high:.4g}]")
 
 
-def _summary(data: _Data, rows: Sequence[Row], resamples: int) -> str:
-    shown = [
-        (
-            row["variant"],
-            row["region"],
-            _with_ends(row["iqm"], row["iqm_low"], row["iqm_high"]),
-            _with_ends(row["gap"], row["gap_low"], row["gap_high"]),
-            f"{data.success[key]:.0%}" if (key := (row["variant"], row["region"])) in data.success else "n/a",
-        )
-        for row in rows
-    ]
-    text = (
-        "<p>The interquartile mean of returns over seeds and contexts"
-        + (f", with 95 % intervals from {resamples:,} stratified resamples" if data.is_enough else "")
-        + ". The gap is the mean return in the training contexts less that in the region, paired by seed.</p>"
-    )
-    return text + _table(shown, ("variant", "region", "IQM", "gap", "solved"))
+def _summary(data: _Data, rows: Sequence[Row]) -> str:
+    shown: list[Sequence[Any]] = []
+    for row in rows:
+        variant, region, *cells = row.values()
+        solved = data.success.get((variant, region))
+        share = "n/a" if solved is None else f"{solved:.0%}"
+        shown.append((variant, region, _with_ends(*cells[:3]), _with_ends(*cells[3:]), share))
+    of_resamples = "" if data.few else f", with 95 % intervals from {data.resamples:,} stratified resamples"
+    return (
+        f"<p>The interquartile mean of returns over seeds and contexts{of_resamples}. The gap is the mean return in "
+        "the training contexts less that in the region, paired by seed.</p>"
+    ) + _table(shown, ("variant", "region", "IQM", "gap", "solved"))
 
 
-def _figures(data: _Data, hues: Mapping[str, int], seed: int, resamples: int, bounds: Any) -> str:
+def _figures(data: _Data, bounds: tuple[float, float] | None) -> str:
     figures: dict[str, Any] = {"IQM": estimates.interquartile_mean, "mean": estimates.mean, "median": estimates.median}
+    note = "<p>For the optimality gap, give the returns that count as 0 and 1 (bounds).</p>"
     if bounds is not None:
-        figures["optimality gap"] = estimates.optimality_gap
+        low, high = bounds
+        figures["optimality gap"] = lambda scores: estimates.optimality_gap((scores - low) / (high - low))
+        note = ""
     charts: list[str] = []
     for name, figure in figures.items():
-        dots: list[Dot] = []
-        for region, variant in itertools.product(data.contexts, data.seeds):
-            scores = data.scores.get((variant, region))
-            if scores is None:
-                continue
-            if name == "optimality gap" and bounds is not None:
-                scores = (scores - bounds[0]) / (bounds[1] - bounds[0])
-            ends = interval(figure, scores, seed, resamples) if data.is_enough else (None, None)
-            dots.append(Dot(f"{variant}, {region}", hues[variant], float(figure(scores)), *ends))
+        dots = [
+            Dot(f"{variant}, {region}", data.hues[variant], float(figure(scores)), *data.ends(interval, figure, scores))
+            for region in data.contexts
+            for variant, scores in data.having(region).items()
+        ]
         charts.append(interval_chart(name, dots))
-    note = (
-        "" if bounds is not None else "<p>For the optimality gap, give the returns that count as 0 and 1 (bounds).</p>"
-    )
-    return f'<div class="charts">{"".join(charts)}</div>{note}'
+    return _charts(*charts) + note
 
 
-def _profiles(data: _Data, hues: Mapping[str, int], seed: int, resamples: int) -> str:
+def _profiles(data: _Data) -> str:
     charts: list[str] = []
     for region in data.contexts:
-        having = {variant: data.scores[variant, region] for variant in data.seeds if (variant, region) in data.scores}
+        having = data.having(region)
         low, high = min(map(np.min, having.values())), max(map(np.max, having.values()))
         levels = np.linspace(low, high if high > low else low + 1, 31)
         share, lines = estimates.share_above(levels), list[Series]()
         for variant, scores in having.items():
-            ends = interval(share, scores, seed, min(resamples, 2000)) if data.is_enough else ((), ())
-            lines.append(Series(variant, hues[variant], levels.tolist(), share(scores).tolist(), ends[0], ends[1]))
+            ends = data.ends(interval, share, scores, none=())
+            lines.append(Series(variant, data.hues[variant], levels.tolist(), share(scores).tolist(), *ends))
         charts.append(line_chart(region, "return τ", "share of scores above τ", lines))
-    return f'<div class="charts">{"".join(charts)}</div>'
+    return _charts(*charts)
 
 
 def _improvements(data: _Data, rows: Sequence[Row]) -> str:
     if not rows:
         return _note("There is one variant only.")
-    if not data.is_enough:
+    if data.few:
         return _note("fewer than five seeds: nothing is claimed.")
-    order = list(data.seeds)
-    pairs = [row for row in rows if order.index(row["x"]) < order.index(row["y"])]
     charts: list[str] = []
     for region in data.contexts:
         dots = [
-            Dot(f"{row['x']} > {row['y']}", order.index(row["x"]), row["probability"], row["low"], row["high"])
-            for row in pairs
-            if row["region"] == region
+            Dot(f"{row['x']} > {row['y']}", data.hues[row["x"]], row["probability"], row["low"], row["high"])
+            for row in rows
+            if row["region"] == region and data.hues[row["x"]] < data.hues[row["y"]]
         ]
         charts += [interval_chart(region, dots, (0.0, 0.5, 1.0))] if dots else []
-    clear = [row for row in rows if row["low"] > 0.5]
     said = "".join(
         f"<li>{escape(row['x'])} is likely better than {escape(row['y'])} in {escape(row['region'])}: "
         f"{row['probability']:.2f} [{row['low']:.2f}, {row['high']:.2f}]</li>"
-        for row in clear
+        for row in rows
+        if row["low"] > 0.5
     )
-    return f'<div class="charts">{"".join(charts)}</div>' + (
-        f"<ul>{said}</ul>" if said else "<p>No clear difference.</p>"
-    )
+    return _charts(*charts) + (f"<ul>{said}</ul>" if said else "<p>No clear difference.</p>")
 
 
 def _edges(values: Sequence[float]) -> list[float]:
@@ -422,58 +411,62 @@ def _points(data: _Data, variant: str) -> list[tuple[dict[str, float], Any, str,
     ]
 
 
-def _maps(data: _Data, hues: Mapping[str, int], seed: int, resamples: int) -> str:
+def _maps(data: _Data) -> str:
     features = data.features
     if not features:
         return _note("All contexts are alike, or they differ in no number.")
     if len(features) > MOST_FEATURES:
         return _note(f"The contexts differ in {len(features)} numbers, too many for maps.")
     trained = [*data.contexts.get("train", {}).values()]
-    charts: list[str] = []
-    if len(features) > 1:
-        one, other = features[:2]
-        every = [values for found in data.contexts.values() for values in found.values()]
-        edges = _edges([values[one] for values in every]), _edges([values[other] for values in every])
-
-        def cell(values: Mapping[str, float]) -> tuple[int, int]:
-            return _place(edges[0], values[one]), _place(edges[1], values[other])
-
-        grids: dict[str, dict[tuple[int, int], tuple[float, int]]] = {}
-        for variant in data.seeds:
-            found: dict[tuple[int, int], list[tuple[float, int]]] = {}
-            for values, scores, region, key in _points(data, variant):
-                found.setdefault(cell(values), []).append((float(scores.mean()), data.episodes[variant, region, key]))
-            grids[variant] = {at: (sum(m for m, _ in ms) / len(ms), sum(n for _, n in ms)) for at, ms in found.items()}
-        means = [mean for grid in grids.values() for mean, _ in grid.values()]
-        outlined, dots = {cell(values) for values in trained}, [(values[one], values[other]) for values in trained]
-        for variant, grid in grids.items():
-            title = f"{variant}: mean return; the training region is outlined, dots are training contexts"
-            charts.append(heat_map(title, (one, other), edges, grid, (min(means), max(means)), outlined, dots))
-        if len(grids) > 1:
-            (x, first), (y, second) = list(grids.items())[:2]
-            both = {at: (first[at][0] - second[at][0], first[at][1] + second[at][1]) for at in first if at in second}
-            most = max((abs(mean) for mean, _ in both.values()), default=0.0) or 1.0
-            charts.append(heat_map(f"{x} less {y}", (one, other), edges, both, (-most, most), outlined, signed=True))
+    charts = _heat_maps(data, features[0], features[1], trained) if len(features) > 1 else []
     for feature in features:
         lines: list[Series] = []
         for variant in data.seeds:
             points = _points(data, variant)
-            edges_of = _edges([values[feature] for values, *_ in points])
+            edges = _edges([values[feature] for values, *_ in points])
             bins: dict[int, list[tuple[float, Any]]] = {}
             for values, scores, *_ in points:
-                bins.setdefault(_place(edges_of, values[feature]), []).append((values[feature], scores))
+                bins.setdefault(_place(edges, values[feature]), []).append((values[feature], scores))
             columns = [bins[at] for at in sorted(bins)]
             xs = [sum(x for x, _ in column) / len(column) for column in columns]
             per_seed = [np.mean([scores for _, scores in column], axis=0) for column in columns]
-            ends = [interval_of_mean(one, seed, resamples) for one in per_seed] if data.is_enough else []
-            band = [[float(low) for low, _ in ends], [float(high) for _, high in ends]]
-            lines.append(Series(variant, hues[variant], xs, [float(one.mean()) for one in per_seed], band[0], band[1]))
+            ends = [] if data.few else [data.ends(interval_of_mean, one) for one in per_seed]
+            band = [low for low, _ in ends], [high for _, high in ends]
+            lines.append(Series(variant, data.hues[variant], xs, [float(one.mean()) for one in per_seed], *band))
         known = [values[feature] for values in trained]
         shade = (min(known), max(known)) if known else None
-        charts.append(
-            line_chart(f"Return over {feature}; the training range is shaded", feature, "return", lines, shade)
-        )
-    return f'<div class="charts">{"".join(charts)}</div>'
+        title = f"Return over {feature}; the training range is shaded"
+        charts.append(line_chart(title, feature, "return", lines, shade))
+    return _charts(*charts)
+
+
+def _heat_maps(data: _Data, one: str, other: str, trained: Sequence[Mapping[str, float]]) -> list[str]:
+    """Returns the mean returns of each variant over two features, and the difference of the first two variants."""
+    every = [values for found in data.contexts.values() for values in found.values()]
+    edges = _edges([values[one] for values in every]), _edges([values[other] for values in every])
+
+    def cell(values: Mapping[str, float]) -> tuple[int, int]:
+        return _place(edges[0], values[one]), _place(edges[1], values[other])
+
+    grids: dict[str, dict[tuple[int, int], tuple[float, int]]] = {}
+    for variant, seeds in data.seeds.items():
+        found: dict[tuple[int, int], list[tuple[float, int]]] = {}
+        for values, scores, region, key in _points(data, variant):
+            episodes = sum(len(data.returns[variant, seed, region, key]) for seed in seeds)
+            found.setdefault(cell(values), []).append((float(scores.mean()), episodes))
+        grids[variant] = {at: (sum(m for m, _ in ms) / len(ms), sum(n for _, n in ms)) for at, ms in found.items()}
+    means = [mean for grid in grids.values() for mean, _ in grid.values()]
+    outlined, dots = {cell(values) for values in trained}, [(values[one], values[other]) for values in trained]
+    charts: list[str] = []
+    for variant, grid in grids.items():
+        title = f"{variant}: mean return; the training region is outlined, dots are training contexts"
+        charts.append(heat_map(title, (one, other), edges, grid, (min(means), max(means)), outlined, dots))
+    if len(grids) > 1:
+        (x, first), (y, second) = list(grids.items())[:2]
+        both = {at: (first[at][0] - second[at][0], first[at][1] + second[at][1]) for at in first if at in second}
+        most = max((abs(mean) for mean, _ in both.values()), default=0.0) or 1.0
+        charts.append(heat_map(f"{x} less {y}", (one, other), edges, both, (-most, most), outlined, signed=True))
+    return charts
 
 
 def _progress(data: _Data, variant: str) -> list[dict[str, Any]]:
@@ -482,42 +475,44 @@ def _progress(data: _Data, variant: str) -> list[dict[str, Any]]:
     return [row for file in files if file.exists() for row in read_rows(file) if "env_steps" in row]
 
 
-def _curves(data: _Data, hues: Mapping[str, int]) -> str:
+def _over(
+    name: str, hue: int, values: Iterable[tuple[Any, Any]], of: Callable[..., float], **more: Any
+) -> list[Series]:
+    """Returns a line of what a function makes of all values at an x; no line where there are none."""
+    by_x: dict[float, list[float]] = {}
+    for x, value in values:
+        by_x.setdefault(float(x), []).append(float(value))
+    xs = sorted(by_x)
+    return [Series(name, hue, xs, [of(by_x[x]) for x in xs], **more)] if xs else []
+
+
+def _curves(data: _Data) -> str:
     lines: list[Series] = []
-    for variant in data.seeds:
+    for variant, hue in data.hues.items():
         rows = _progress(data, variant)
         for column, dashed in (("return_mean", False), ("evaluation_return_mean", True)):
-            by_step: dict[float, list[float]] = {}
-            for row in rows:
-                if row.get(column) is not None:
-                    by_step.setdefault(float(row["env_steps"]), []).append(float(row[column]))
-            ordered = sorted(by_step)
-            ys = [sum(by_step[x]) / len(by_step[x]) for x in ordered]
-            if ordered:
-                lines.append(Series(f"{variant}, {column}", hues[variant], ordered, ys, dashed=dashed))
+            values = [(row["env_steps"], row[column]) for row in rows if row.get(column) is not None]
+            lines += _over(f"{variant}, {column}", hue, values, fmean, dashed=dashed)
     if not lines:
         return _note("No evaluation is in the folder of a run, so there is no progress.csv to show.")
     text = "<p>Mean return of training episodes, and dashed that of evaluations during the training.</p>"
-    return f'{text}<div class="charts">{line_chart("Return over env steps", "env steps", "return", lines)}</div>'
+    return text + _charts(line_chart("Return over env steps", "env steps", "return", lines))
 
 
-def _curricula(data: _Data, hues: Mapping[str, int]) -> str:
+def _curricula(data: _Data) -> str:
     """Returns the entropy of the shares of contexts over the iterations of runs with a curriculum."""
     lines: list[Series] = []
     for variant, folders in data.folders.items():
-        shares: dict[float, list[float]] = {}
+        shares: list[tuple[Any, Any]] = []
         for file in (file for folder in folders for file in sorted(folder.glob("*.parquet"))):
             rows = [] if file.stem == "evaluation" else read_rows(file)
-            for row in rows if rows and {"iteration", "context_id", "share"} <= {*rows[0]} else ():
-                shares.setdefault(float(row["iteration"]), []).append(float(row["share"] or 0.0))
-        if shares:
-            ordered = sorted(shares)
-            ys = [_entropy(shares[x]) for x in ordered]
-            lines.append(Series(variant, hues[variant], ordered, ys))
+            if rows and {"iteration", "context_id", "share"} <= {*rows[0]}:
+                shares += [(row["iteration"], row["share"] or 0.0) for row in rows]
+        lines += _over(variant, data.hues[variant], shares, _entropy)
     if not lines:
         return _note("No evaluation is in the folder of a run with a curriculum.")
     text = "<p>The number of contexts that would have this entropy if they had equal shares: few where it is low.</p>"
-    return f'{text}<div class="charts">{line_chart("Contexts in use", "iteration", "contexts", lines)}</div>'
+    return text + _charts(line_chart("Contexts in use", "iteration", "contexts", lines))
 
 
 def _entropy(shares: Sequence[float]) -> float:
@@ -540,21 +535,21 @@ def _worst(data: _Data, rows: Sequence[Row]) -> str:
     return _table(shown, ("variant", "region", "context", "mean return", *features)) + more
 
 
-def _reproduction(data: _Data, tables: Mapping[str, list[Row]], seed: int, resamples: int) -> str:
+def _reproduction(data: _Data, tables: Mapping[str, list[Row]]) -> str:
     folders = list(dict.fromkeys(str(folder) for found in data.folders.values() for folder in found))
     versions = {"envoi": version("envoi"), "numpy": np.__version__, "Python": platform.python_version()}
     digest = hashlib.sha256(csv_text(tables["contexts"], _COLUMNS["contexts"]).encode()).hexdigest()[:16]
-    lines = [f"envoi report {' '.join(folders) or 'EVALUATION…'} --out DIR --seed {seed} --resamples {resamples}"]
+    lines = [f"envoi report {' '.join(folders) or 'EVALUATION…'} --out DIR --seed {data.random_seed} "]
+    lines[0] += f"--resamples {data.resamples}"
     lines += [", ".join(f"{name} {number}" for name, number in versions.items()), f"contexts.csv: SHA-256 {digest}…"]
     text = "<p><code>env.reset(seed=…, options={'context_id': …})</code> plays a row of an evaluation again.</p>"
     return text + "".join(f"<pre>{escape(line)}</pre>" for line in lines)
 
 
-_STYLE = """
-:root{color-scheme:light dark;--page:#fff;--ink:#1d2126;--faint:#d9dde2;--card:#f6f7f9;--warn:#fff3d6}
-:root{--h0:#3949ab;--h1:#d9620d;--h2:#14866d;--h3:#b3261e;--h4:#7b4aa8;--h5:#6b6f76}
-@media(prefers-color-scheme:dark){:root{--page:#14171a;--ink:#e6e8eb;--faint:#3a4047;--card:#1d2125;--warn:#4a3a12}
-:root{--h0:#9aa7ff;--h1:#ffa566;--h2:#5fd0b4;--h3:#ff8f86;--h4:#d0a8ff;--h5:#b5bac2}}
+_STYLE = (
+    STYLE
+    + """
+:root{--warn:#fff3d6}@media(prefers-color-scheme:dark){:root{--warn:#4a3a12}}
 body{margin:0 auto;max-width:1180px;padding:16px;background:var(--page);color:var(--ink)}
 body{font:16px/1.5 system-ui,sans-serif}
 h1{font-size:1.6rem;overflow-wrap:anywhere}h2{font-size:1.2rem;margin-top:2rem}
@@ -564,9 +559,6 @@ th,td{border-bottom:1px solid var(--faint)}
 td{font-variant-numeric:tabular-nums}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,480px),1fr));gap:16px}
 figure{margin:0;background:var(--card);border-radius:8px;padding:12px}figcaption{font-weight:600;margin-bottom:4px}
-svg text{fill:var(--ink);font-size:12px}.grid{stroke:var(--faint);fill:none}
-.mark{stroke:var(--ink);stroke-dasharray:4 3}
-.line{fill:none;stroke-width:2}.band{opacity:.2}.shade{fill:var(--faint);opacity:.6}
-.outline{stroke:var(--h3);stroke-width:2.5;fill:none}.trained{fill:var(--h3);stroke:var(--page);stroke-width:.5}
 pre{overflow-x:auto;background:var(--card);padding:8px 12px;border-radius:6px}
-""" + "".join(f".line.h{k}{{stroke:var(--h{k})}}.dot.h{k},.band.h{k}{{fill:var(--h{k})}}" for k in range(HUES))
+"""
+)
