@@ -16,8 +16,17 @@ from .episodes import evaluate
 from .report import report
 
 if TYPE_CHECKING:
-    from .evaluator import compare, evaluate_run
-    from .results import Episode, Estimate, Evaluation, Form, context_labels, estimate, evaluation_file
+    from .evaluator import (
+        Episode,
+        Estimate,
+        Evaluation,
+        Form,
+        compare,
+        context_labels,
+        estimate,
+        evaluate_run,
+        evaluation_file,
+    )
 
 __all__ = [
     "Episode",
@@ -37,5 +46,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "evaluator" if name in ("compare", "evaluate_run") else "results"  # these need what RLlib needs
-    return getattr(import_module(f".{module}", __name__), name)
+    return getattr(import_module(".evaluator", __name__), name)  # which needs what RLlib needs

@@ -41,7 +41,7 @@ from .policies import Acting, acting_of, seat, sendable
 from .tables import OVERLAP, check_parquet, write_tables
 
 if TYPE_CHECKING:
-    from .results import EnvOfRun
+    from .evaluator import EnvOfRun
 
 
 @dataclass(frozen=True)
@@ -174,14 +174,19 @@ def _makes_envs(env: Any) -> bool:
 def _make(env: Any) -> envoi.Env:
     """Returns a core env of one lane and one agent."""
     made = load(env) if isinstance(env, str) else from_env(env() if _makes_envs(env) else env)
-    core = one_agent(cast("Any", made), "an evaluation")
+    return one_lane(made, "an evaluation")
+
+
+def one_lane(env: Any, by: str) -> envoi.Env:
+    """Returns an env of one agent as an env of one lane: the first one of a batch."""
+    core = one_agent(env, by)
     return core if core.batch_size is None else FirstLane(cast("envoi.BatchEnv", core))
 
 
 def _env_of_run(policy: Any) -> EnvOfRun:
     if isinstance(policy, (str, os.PathLike)):
         from ..rllib import RunFolder
-        from .results import EnvOfRun
+        from .evaluator import EnvOfRun
 
         run = RunFolder(Path(policy))
         if run.exists:
@@ -324,7 +329,7 @@ def _play(
         while len(cores) < many:
             cores.append(_another(core, asked, acting))
         waiting = iter(tasks)
-        lanes = [_Lane(acting.form(one), acting, asked.max_steps) for one in cores]
+        lanes = [Lane(acting.form(one), acting, asked.max_steps) for one in cores]
         playing = [lane for lane in lanes if lane.begin(next(waiting, None))]
         while playing:
             actions = acting.act([lane.seat for lane in playing])
@@ -353,7 +358,7 @@ def _another(core: envoi.Env, asked: _Asked, acting: Acting) -> envoi.Env:
         ) from error
 
 
-class _Lane:
+class Lane:
     """An env in which one episode after the other is played."""
 
     def __init__(self, env: Any, acting: Acting, max_steps: int) -> None:

@@ -1,40 +1,123 @@
-"""Plays the episodes of an evaluation: one agent in a form of the env, several agents in RLlib's."""
+"""Evaluates the policy of a run: plays its episodes, estimates returns, and writes `evaluation.json`.
+
+One agent plays in a form of the env, several agents in RLlib's.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+import json
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal
 
 import numpy as np
 
 import envoi
 from envoi import tree
 from envoi.adapters import load, to_gymnasium, to_rllib
-from envoi.adapters.conversion import one_agent
+from envoi.atomic_write import write_atomically
 
-from ..env_contexts import contextual_of
+from ..env_contexts import contextual_of, read_set, with_contexts
 from ..errors import one_line
-from ..first_lane import FirstLane
 from ..rllib import RunFolder, load_policy
 from ..rllib.multi_agent.joint_policy import JointPolicy
-from ..rllib.multi_agent.league import LeagueFile, matches
-from ..rllib.policy import PolicyValues
+from ..rllib.multi_agent.league import LeagueFile, Match, matches
 from ..rllib.run_folder import best_trial
-from .results import (
-    EnvOfRun,
-    Episode,
-    Evaluation,
-    Form,
-    by_agent,
-    by_context,
-    by_policy,
-    estimate,
-    evaluation_file,
-    write_evaluation,
-)
+from .episodes import Lane, Task, one_lane
+from .policies import OfRLlib
+
+Form = Literal["core", "gymnasium"]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode.
+
+    Args:
+        seed: Seed of the reset.
+        episode_return: Sum of the rewards, not discounted.
+        length: Steps.
+        trace: SHA-256 of all observations in their canonical form.
+        context_id: Id of the episode's context; None if the env has no contexts.
+        agents: Return of each agent, by its name; None for one agent.
+        seats: Policy of each agent, by its name; None for one agent.
+    """
+
+    seed: int
+    episode_return: float
+    length: int
+    trace: str
+    context_id: Any = None
+    agents: dict[str, float] | None = None
+    seats: dict[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its 95 % confidence interval by Student's t.
+
+    Args:
+        mean: The mean.
+        std: Standard deviation of the sample (n - 1); None for one value.
+        low: Lower end of the interval; None for one value.
+        high: Upper end.
+    """
+
+    mean: float
+    std: float | None
+    low: float | None
+    high: float | None
+
+    def __str__(self) -> str:
+        if self.high is None:
+            return f"{self.mean:.2f}"
+        return f"{self.mean:.2f} ± {self.high - self.mean:.2f}"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The result of an evaluation.
+
+    Args:
+        env: Name of the env that the episodes are from.
+        algo: Name of the algorithm.
+        checkpoint: The checkpoint, relative to the folder.
+        form: The form of the env that the episodes are from.
+        forms_agree: True if the other form gave the same episodes; None if it was not run.
+        explore: True if actions were sampled, False if the best were taken.
+        seed: Seed that the episodes' seeds are derived from.
+        episode_return: Mean return of the episodes.
+        length: Mean length of the episodes.
+        episodes: The episodes.
+        contexts: Mean return in each context by its id; None if all episodes share one context.
+        agents: Mean return of each agent, by its name; None for one agent.
+        policies: Mean return of the agents that each policy played; None for one agent.
+        matches: After self-play, the games of the learning policy against each past version in the league; else None.
+    """
+
+    env: str
+    algo: str
+    checkpoint: str
+    form: Form | Literal["rllib"]
+    forms_agree: bool | None
+    explore: bool
+    seed: int
+    episode_return: Estimate
+    length: Estimate
+    episodes: tuple[Episode, ...]
+    contexts: dict[Any, Estimate] | None = None
+    agents: dict[str, Estimate] | None = None
+    policies: dict[str, Estimate] | None = None
+    matches: tuple[Match, ...] | None = None
+
+
+# Playing.
 
 
 def play_episodes(
@@ -48,42 +131,29 @@ def play_episodes(
         with one_line():
             played: Any = to_rllib(lambda: env, canonical="structured", action_masks=policy.sees_masks)({})
         policy.check_fits(name, played)
-        play_one: Any = partial(play_joint_episode, played, policy)
+        play_one: Any = partial(_play_joint_episode, played, policy, max_steps)
     else:
-        env = one_agent(env, "a policy of one agent")
-        if env.batch_size is not None:
-            env = FirstLane(cast("envoi.BatchEnv", env))
-        values = PolicyValues(name, env, policy)
-        play_one = partial(_play_episode, env if form == "core" else to_gymnasium(env), values, policy)
-    contexts = context_ids(env) if in_turn else ()
+        env, acting = one_lane(env, "a policy of one agent"), OfRLlib(policy, None, name)
+        played = acting.form(env) if form == "core" else to_gymnasium(acting.form(env))
+        play_one = partial(_play_episode, Lane(played, acting, max_steps), acting)
+    contextual = contextual_of(env) if in_turn else None
+    ids = [] if contextual is None or len(contextual.contexts) < 2 else list(contextual.contexts)
     for index, seed in enumerate(seeds):
-        options = {"context_id": contexts[index % len(contexts)]} if contexts else None
-        yield play_one(index, seed, options, max_steps)
+        yield play_one(index, seed, {"context_id": ids[index % len(ids)]} if ids else None)
 
 
-def _play_episode(
-    env: Any, values: PolicyValues, policy: Any, index: int, seed: int, options: Any, max_steps: int
-) -> Episode:
-    policy.reset(seed)
-    with one_line():
-        first, info = env.reset(seed=seed, options=options)
-    observation = values.encode(first, info)
-    trace = hashlib.sha256(_bytes_of(observation))
-    rewards: list[float] = []
-    over = False
-    while not over:
-        _check_length(len(rewards), seed, max_steps)
-        action = policy(observation, rewards[-1] if rewards else 0.0)
-        with one_line():
-            observed, reward, terminated, truncated, *_, last_info = env.step(values.decode(action))
-            rewards.append(float(reward))
-            over = bool(terminated or truncated)
-        observation = values.encode(observed, last_info)
-        trace.update(_bytes_of(observation))
-    return Episode(seed, sum(rewards), len(rewards), trace.hexdigest(), info.get("context_id"))
+def _play_episode(lane: Lane, acting: OfRLlib, index: int, seed: int, options: Any) -> Episode:
+    lane.begin(Task(index, {"seed": seed, **(options or {})}, options))
+    trace, row, context_id = hashlib.sha256(), None, lane.seat.info.get("context_id")
+    while row is None:
+        (action,) = acting.act([lane.seat])
+        trace.update(_bytes_of(lane.seat.encoded))
+        row = lane.step(action)
+    trace.update(_bytes_of(acting.encode(lane.seat)))
+    return Episode(seed, row["return"], row["length"], trace.hexdigest(), context_id)
 
 
-def play_joint_episode(env: Any, policy: JointPolicy, index: int, seed: int, options: Any, max_steps: int) -> Episode:
+def _play_joint_episode(env: Any, policy: JointPolicy, max_steps: int, index: int, seed: int, options: Any) -> Episode:
     """Plays an episode of several agents in RLlib's form."""
     policy.reset(seed, policy.seats_of_episode(index))
     with one_line():
@@ -94,7 +164,8 @@ def play_joint_episode(env: Any, policy: JointPolicy, index: int, seed: int, opt
     rewards, ended = dict[Any, float](), dict[Any, bool]()
     length, over = 0, False
     while not over:
-        _check_length(length, seed, max_steps)
+        if length == max_steps:
+            raise envoi.EnvoiError(f"max_steps: the episode of seed {seed} did not end within {max_steps} steps")
         actions = policy(observations, rewards, ended)
         with one_line():
             observations, rewards, terminateds, truncateds, _ = env.step(actions)
@@ -110,11 +181,6 @@ def play_joint_episode(env: Any, policy: JointPolicy, index: int, seed: int, opt
     return Episode(seed, sum(returns.values()), length, trace.hexdigest(), context_id, agents, seats)
 
 
-def _check_length(length: int, seed: int, max_steps: int) -> None:
-    if length == max_steps:
-        raise envoi.EnvoiError(f"max_steps: the episode of seed {seed} did not end within {max_steps} steps")
-
-
 def _bytes_of(observation: Any) -> bytes:
     """Returns the bytes of all arrays in nested dicts of arrays, in order."""
     return b"".join(np.ascontiguousarray(leaf).tobytes() for _, leaf in tree.leaves(observation))
@@ -122,12 +188,6 @@ def _bytes_of(observation: Any) -> bytes:
 
 def _bytes_of_agents(observations: Mapping[Any, Any]) -> bytes:
     return b"".join(str(agent).encode() + _bytes_of(value) for agent, value in observations.items())
-
-
-def context_ids(env: Any) -> Sequence[Any]:
-    """Returns the ids of the set of contexts of the outermost `Contextual`; empty where there is no such set."""
-    contextual = contextual_of(env)
-    return list(contextual.contexts) if contextual is not None and len(contextual.contexts) > 1 else ()
 
 
 def evaluate_run(
@@ -195,6 +255,8 @@ def evaluate_run(
         compare(first, other, forms[0], form)
     games = [(episode.seats, episode.agents) for episode in first if episode.seats and episode.agents]
     league = LeagueFile(run.path).read().get(str(best_trial(run.read_state(settings)) or 0))
+    contexts = _estimates((episode.context_id, episode.episode_return) for episode in first)
+    agents = _estimates(pair for episode in first for pair in (episode.agents or {}).items())
     evaluation = Evaluation(
         env=name,
         algo=settings.algo,
@@ -206,12 +268,12 @@ def evaluate_run(
         episode_return=estimate([e.episode_return for e in first]),
         length=estimate([float(e.length) for e in first]),
         episodes=first,
-        contexts=by_context(first),
-        agents=by_agent(first),
-        policies=by_policy(first),
+        contexts=contexts if len(contexts) > 1 else None,
+        agents=agents or None,
+        policies=_by_policy(first) or None,
         matches=matches(games, league) or None,
     )
-    write_evaluation(evaluation_file(run, env), evaluation)
+    _write(evaluation_file(run, env), evaluation)
     return evaluation
 
 
@@ -234,3 +296,98 @@ def compare(one_form: Sequence[Episode], other_form: Sequence[Episode], name: Fo
                 f"return {one.episode_return:g} against {other.episode_return:g}, "
                 f"length {one.length} against {other.length}"
             )
+
+
+# Estimates, and the file.
+
+
+def _estimates(pairs: Iterable[tuple[Any, float]]) -> dict[Any, Estimate]:
+    """Estimates the mean of the values of each key."""
+    values: dict[Any, list[float]] = {}
+    for key, value in pairs:
+        values.setdefault(key, []).append(value)
+    return {key: estimate(found) for key, found in values.items()}
+
+
+def _by_policy(episodes: Sequence[Episode]) -> dict[str, Estimate]:
+    """Estimates the mean return of an agent of each policy, where episodes count once each."""
+    means: list[tuple[str, float]] = []
+    for episode in episodes:
+        own: dict[str, list[float]] = {}
+        for agent, policy in (episode.seats or {}).items():
+            own.setdefault(policy, []).append((episode.agents or {})[agent])
+        means += [(policy, statistics.fmean(totals)) for policy, totals in own.items()]
+    return _estimates(sorted(means, key=lambda pair: pair[0]))
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Estimates the mean of a non-empty sample, with its 95 % confidence interval by Student's t."""
+    mean = statistics.fmean(values)
+    if len(values) == 1:
+        return Estimate(mean, None, None, None)
+    from scipy.stats import t
+
+    std = statistics.stdev(values)
+    half = float(t.ppf(0.975, len(values) - 1)) * std / len(values) ** 0.5
+    return Estimate(mean, std, mean - half, mean + half)
+
+
+@dataclass(frozen=True)
+class EnvOfRun:
+    """Makes the env that the best trial of a run was trained on, with the contexts that it was trained in."""
+
+    name: str
+    contexts: str | None
+
+    @classmethod
+    def read(cls, run: RunFolder) -> EnvOfRun:
+        settings = run.read_settings()
+        best = best_trial(run.read_state(settings)) or 0
+        return cls(settings.env_of(settings.trials[best].overrides), settings.contexts)
+
+    def __call__(self) -> Any:
+        env = load(self.name)
+        if self.contexts is None:
+            return env
+        return with_contexts(env, contexts=read_set(self.contexts, env), context_selector=None)
+
+
+def evaluation_file(run: RunFolder, env: str | None) -> Path:
+    """Returns the path of the file that an evaluation is written to.
+
+    Args:
+        run: The output folder of the job.
+        env: Name of the evaluated env, which has a file of its own; None for the one that the policy was trained on.
+    """
+    if env is None:
+        return run.evaluation
+    name = "".join(c if c.isalnum() or c in "-_." else "-" for c in env)
+    return run.evaluation.with_name(f"{run.evaluation.stem}-{name}{run.evaluation.suffix}")
+
+
+def _write(path: Path, evaluation: Evaluation) -> None:
+    """Writes an evaluation to a file, in which contexts are named as by `context_labels`."""
+    document = asdict(evaluation) | {"interval": "95 %, Student's t with n - 1 degrees of freedom"}
+    if evaluation.contexts is not None:
+        estimates = map(asdict, evaluation.contexts.values())
+        document["contexts"] = dict(zip(context_labels(evaluation.contexts), estimates, strict=True))
+    write_atomically(path, json.dumps(document, indent=1, default=_plain))
+
+
+def context_labels(ids: Iterable[Any]) -> list[str]:
+    """Returns a label for each context id, all different: `str(id)`, or `repr(id)` where two share that (1 and "1")."""
+    known = list(ids)
+    texts = Counter(map(str, known))
+    labels: list[str] = []
+    for one in known:
+        label = written = str(one) if texts[str(one)] == 1 else repr(one)
+        number = itertools.count(2)
+        while label in labels:  # objects of equal repr
+            label = f"{written} ({next(number)})"
+        labels.append(label)
+    return labels
+
+
+def _plain(value: Any) -> Any:
+    """Converts a value that JSON cannot hold, such as a context id: numpy numbers to numbers, all else to text."""
+    return value.item() if isinstance(value, np.generic) else str(value)

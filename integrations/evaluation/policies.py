@@ -146,12 +146,12 @@ class _StableBaselines(Acting):
         return [action]
 
 
-class _RLlib(Acting):
-    """A `Policy` of `envoi.integrations.rllib`."""
+class OfRLlib(Acting):
+    """A `Policy` of `envoi.integrations.rllib`, of a run where there is one; `env` is a name for messages."""
 
-    def __init__(self, policy: Any, run: Path | None) -> None:
+    def __init__(self, policy: Any, run: Path | None, env: str = "") -> None:
         super().__init__(policy)
-        self.run = run
+        self._env = env
         if run is not None:
             from ..rllib import RunFolder
             from ..rllib.run_folder import best_trial
@@ -175,16 +175,21 @@ class _RLlib(Acting):
     def _values(self, env: envoi.Env) -> Any:
         from ..rllib.policy import PolicyValues
 
-        return PolicyValues(type(env.unwrapped).__name__, env, self.policy)
+        return PolicyValues(self._env or type(env.unwrapped).__name__, env, self.policy)
 
     def begin(self, seat: Any, seed: int) -> None:
         self.policy.reset(seed)
 
     def act(self, seats: Sequence[Any]) -> list[Any]:
         (seat,) = seats
-        action = self.policy(self._of_env.encode(seat.observation, seat.info), seat.reward)
+        seat.encoded = self.encode(seat)
+        action = self.policy(seat.encoded, seat.reward)
         with one_line():
             return [self._of_env.decode(action)]
+
+    def encode(self, seat: Any) -> Any:
+        """Returns the latest observation as the policy sees it."""
+        return self._of_env.encode(seat.observation, seat.info)
 
 
 class _Actor(Acting):
@@ -217,7 +222,7 @@ def acting_of(policy: Any, batched: bool = False, explore: bool = False) -> Acti
         raise envoi.EnvoiError("policy: expected that of one agent, got one of several agents; use evaluate_run")
     one_at_a_time: Acting | None = None
     if module is not None and isinstance(policy, module.Policy):
-        one_at_a_time = _RLlib(policy, run)
+        one_at_a_time = OfRLlib(policy, run)
     elif callable(getattr(policy, "select_action", None)) and callable(getattr(policy, "observe_first", None)):
         one_at_a_time = _Actor(policy)
     if one_at_a_time is not None and batched:

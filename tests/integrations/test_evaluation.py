@@ -138,7 +138,7 @@ def test_forms_that_differ_are_an_error():
 def test_episode_without_end_is_an_error(cli, trained):
     code, _, err = cli("evaluate", trained, "--max-steps", "3")
     assert code == 2
-    assert "envoi: --max-steps: the episode of seed" in err
+    assert "envoi: --max-steps: an episode (" in err
 
 
 FAILING = """
