@@ -360,21 +360,27 @@ REWARD = Array((), "float64", name="reward")
 """The reward spec of an API that declares none."""
 
 
-class GymnasiumDriver(Driver):
-    """Plays a `gymnasium.Env`."""
-
-    api = "gymnasium"
+class _SpacesDriver(Driver):
+    """Plays an environment with spaces of gymnasium."""
 
     def __init__(self, env: Any) -> None:
         from envoi.adapters.gymnasium.source import bare
         from envoi.adapters.gymnasium.specs import encoder, from_space
 
         super().__init__(env)
-        self.observation_specs = {SINGLE: from_space(env.observation_space, "observation_space")}
-        self.action_specs = {SINGLE: from_space(env.action_space, "action_space")}
+        self.possible_agents = agents = tuple(env.possible_agents) if self.kind == "multi" else (SINGLE,)
+        specs = [from_space(space, name) for name, space in self.read_spaces().items()]
+        self.observation_specs = dict(zip(agents, specs[: len(agents)], strict=True))
+        self.action_specs = dict(zip(agents, specs[len(agents) :], strict=True))
         rewards = getattr(bare(env), "reward_space", None)
-        self.reward_specs = {SINGLE: REWARD if rewards is None else from_space(rewards, "reward_space")}
-        self._encoders = {SINGLE: encoder(self.action_specs[SINGLE], fresh=True)}
+        self.reward_specs = dict.fromkeys(agents, REWARD if rewards is None else from_space(rewards, "reward_space"))
+        self._encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_specs.items()}
+
+
+class GymnasiumDriver(_SpacesDriver):
+    """Plays a `gymnasium.Env`."""
+
+    api = "gymnasium"
 
     def step(self, actions: Mapping[Agent, Any]) -> Reply:
         observation, reward, terminated, truncated, info = unpack(self.env.step(actions[SINGLE]), 5, "step")
@@ -384,19 +390,8 @@ class GymnasiumDriver(Driver):
         self.env.action_space.sample()
 
 
-class _PettingZooDriver(Driver):
+class _PettingZooDriver(_SpacesDriver):
     kind = "multi"
-
-    def __init__(self, env: Any) -> None:
-        from envoi.adapters.gymnasium.specs import encoder, from_space
-
-        super().__init__(env)
-        self.possible_agents = tuple(env.possible_agents)
-        agents = self.possible_agents
-        self.observation_specs = {a: from_space(env.observation_space(a), f"observation_space({a!r})") for a in agents}
-        self.action_specs = {a: from_space(env.action_space(a), f"action_space({a!r})") for a in agents}
-        self.reward_specs = dict.fromkeys(self.possible_agents, REWARD)
-        self._encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_specs.items()}
 
     def sample_actions(self) -> None:
         for agent in self.possible_agents:

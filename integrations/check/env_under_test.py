@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import time
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -191,9 +190,8 @@ class Rollout:
     def play(self, seed: int, episodes: int, limit: int) -> Rollout:
         """Plays whole episodes, and shows each transition to the observers."""
         collector = Collector(self.driver, seed, limit)
-        observers: list[Observer] = [MutationObserver(self), ValueObserver(self)]
-        if self.driver.kind == "multi":
-            observers.append(AgentObserver(self))
+        mutations, several = MutationObserver(self), self.driver.kind == "multi"
+        observers = [mutations, ValueObserver(self), *([AgentObserver(self)] if several else [])]
         began = time.perf_counter()
         while time.perf_counter() - began <= ROLLOUT_SECONDS:
             try:
@@ -211,24 +209,16 @@ class Rollout:
                 self.ends.append(transition)
             if transition.episode >= episodes and (over or transition.step >= limit):
                 break
-        for observer in observers:
-            observer.finish()
+        mutations.finish()
         self.seconds_per_call = (time.perf_counter() - began) / max(self.calls, 1)
         return self
 
 
-class Observer(ABC):
+class Observer:
     """Sees every transition of a rollout, and keeps the first violation of each requirement."""
 
     def __init__(self, rollout: Rollout) -> None:
         self.rollout, self.driver = rollout, rollout.driver
-
-    @abstractmethod
-    def observe(self, transition: Transition) -> None:
-        """Examines a transition, as soon as it is made."""
-
-    def finish(self) -> None:  # noqa: B027 (most observers need nothing here)
-        """Ends the rollout."""
 
     def report(self, key: str, reason: str, transition: Transition) -> None:
         """Keeps a violation, unless the requirement has one already."""

@@ -112,7 +112,7 @@ def _usage_message(error: Any) -> str:
 
 
 def command(name: str) -> Any:
-    """Returns a decorator that adds a function to the application as a command with the option `--debug`.
+    """Returns a decorator that adds a function to the application as a command with the option `--debug`, and keeps it.
 
     Each paragraph of its docstring is put on one line, so that its help fills a terminal of any width.
     """
@@ -128,7 +128,8 @@ def command(name: str) -> Any:
         cast("Any", run).__signature__ = signature.replace(parameters=[*signature.parameters.values(), debug])
         paragraphs = (function.__doc__ or "").split("\n\n")
         first, *_ = lines = [" ".join(paragraph.split()) for paragraph in paragraphs]
-        return app.command(name, cls=_Command, help="\n\n".join(lines), short_help=first)(run)
+        app.command(name, cls=_Command, help="\n\n".join(lines), short_help=first)(run)
+        return function
 
     return add
 

@@ -111,9 +111,8 @@ def _svg(height: float, title: str, parts: Iterable[str], width: float = WIDTH) 
 
 def picture(chart: str) -> str:
     """Returns a chart as a picture of its own, with its title."""
-    found = re.fullmatch(r'.*viewBox="0 0 (\S+) (\S+)".*aria-label="(.*?)">(.*)</figure>', chart, re.DOTALL)
-    assert found is not None
-    width, height, title, rest = found.groups()
+    pattern = r'viewBox="0 0 (\S+) (\S+)".*aria-label="(.*?)">(.*)</figure>'
+    ((width, height, title, rest),) = re.findall(pattern, chart, re.DOTALL)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 -28 {width} {float(height) + 28:g}" role="img"'
     style = f"<style>{STYLE}\nsvg{{font-family:system-ui,sans-serif}}</style>"
     card = f'<rect y="-28" width="100%" height="100%" fill="var(--card)"/><text x="8" y="-10">{title}</text>'

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -37,11 +37,8 @@ from envoi.spec.nested import check_branch
 from ..env_contexts import are_regions, contextual_of, name_overlap, read_set, with_contexts
 from ..errors import one_line
 from ..first_lane import FirstLane
-from .policies import Acting, acting_of, seat, sendable
+from .policies import Acting, EnvOfRun, acting_of, seat, sendable
 from .tables import OVERLAP, check_parquet, write_tables
-
-if TYPE_CHECKING:
-    from .evaluator import EnvOfRun
 
 
 @dataclass(frozen=True)
@@ -186,7 +183,6 @@ def one_lane(env: Any, by: str) -> envoi.Env:
 def _env_of_run(policy: Any) -> EnvOfRun:
     if isinstance(policy, (str, os.PathLike)):
         from ..rllib import RunFolder
-        from .evaluator import EnvOfRun
 
         run = RunFolder(Path(policy))
         if run.exists:

@@ -23,14 +23,14 @@ from envoi import tree
 from envoi.adapters import load, to_gymnasium, to_rllib
 from envoi.atomic_write import write_atomically
 
-from ..env_contexts import contextual_of, read_set, with_contexts
+from ..env_contexts import contextual_of
 from ..errors import one_line
 from ..rllib import RunFolder, load_policy
 from ..rllib.multi_agent.joint_policy import JointPolicy
 from ..rllib.multi_agent.league import LeagueFile, Match, matches
 from ..rllib.run_folder import best_trial
 from .episodes import Lane, Task, one_lane
-from .policies import OfRLlib
+from .policies import EnvOfRun, OfRLlib
 
 Form = Literal["core", "gymnasium"]
 
@@ -330,26 +330,6 @@ def estimate(values: Sequence[float]) -> Estimate:
     std = statistics.stdev(values)
     half = float(t.ppf(0.975, len(values) - 1)) * std / len(values) ** 0.5
     return Estimate(mean, std, mean - half, mean + half)
-
-
-@dataclass(frozen=True)
-class EnvOfRun:
-    """Makes the env that the best trial of a run was trained on, with the contexts that it was trained in."""
-
-    name: str
-    contexts: str | None
-
-    @classmethod
-    def read(cls, run: RunFolder) -> EnvOfRun:
-        settings = run.read_settings()
-        best = best_trial(run.read_state(settings)) or 0
-        return cls(settings.env_of(settings.trials[best].overrides), settings.contexts)
-
-    def __call__(self) -> Any:
-        env = load(self.name)
-        if self.contexts is None:
-            return env
-        return with_contexts(env, contexts=read_set(self.contexts, env), context_selector=None)
 
 
 def evaluation_file(run: RunFolder, env: str | None) -> Path:

@@ -8,18 +8,25 @@ import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import envoi
 from envoi import tree
+from envoi.adapters import load
+from envoi.adapters.registry import framework
 from envoi.lane_values import lane, stack
 
+from ..env_contexts import read_set, with_contexts
 from ..errors import one_line
+
+if TYPE_CHECKING:
+    from ..rllib import RunFolder
 
 
 class Acting:
@@ -192,6 +199,27 @@ class OfRLlib(Acting):
         return self._of_env.encode(seat.observation, seat.info)
 
 
+@dataclass(frozen=True)
+class EnvOfRun:
+    """Makes the env that the best trial of a run was trained on, with the contexts that it was trained in."""
+
+    name: str
+    contexts: str | None
+
+    @classmethod
+    def read(cls, run: RunFolder) -> EnvOfRun:
+        from ..rllib.run_folder import best_trial
+
+        settings = run.read_settings()
+        best = best_trial(run.read_state(settings)) or 0
+        return cls(settings.env_of(settings.trials[best].overrides), settings.contexts)
+
+    def __call__(self) -> Any:
+        env = load(self.name)
+        given = None if self.contexts is None else read_set(self.contexts, env)
+        return env if given is None else with_contexts(env, contexts=given, context_selector=None)
+
+
 class _Actor(Acting):
     """An actor as in Acme: `observe_first`, `select_action` and `observe`, with the time steps of dm_env."""
 
@@ -260,10 +288,9 @@ def sendable(policy: Any) -> Any:
 
 
 def _dm_env() -> Any:
-    try:
-        import dm_env
-    except ImportError as error:
-        raise envoi.MissingBackend("dm_env is not installed; pip install 'envoi[dm-env]'") from error
+    framework("dm_env").load()  # an error that names the extra
+    import dm_env
+
     return dm_env
 
 

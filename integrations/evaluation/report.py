@@ -113,7 +113,7 @@ def report(
     given = [evaluations] if isinstance(evaluations, (str, Path)) else list(evaluations)
     if given and isinstance(given[0], Mapping):
         given = [given]
-    data = _gather([(_source_of(one), _rows_of(one)) for one in given], seed, resamples)
+    data = _gather(list(map(_read, given)), seed, resamples)
     if bounds is not None:
         low, high = (float(one(list(map(one, data.scores.values())))) for one in (np.min, np.max))
         if low < bounds[0] or high > bounds[1]:
@@ -136,15 +136,10 @@ def report(
 # Reading.
 
 
-def _source_of(given: Any) -> Path | None:
-    path = Path(given) if isinstance(given, (str, Path)) else None
-    return path if path is None or path.is_dir() else path.parent
-
-
-def _rows_of(given: Any) -> tuple[str, Sequence[Mapping[str, Any]]]:
-    """Returns a name for messages, and the rows."""
+def _read(given: Any) -> tuple[Path | None, str, Sequence[Mapping[str, Any]]]:
+    """Returns the folder, a name for messages, and the rows."""
     if not isinstance(given, (str, Path)):
-        return "rows", list(given)
+        return None, "rows", list(given)
     path = Path(given)
     if path.is_dir():
         held = [path / f"evaluation{kind}" for kind in (".csv", ".parquet")]
@@ -153,12 +148,10 @@ def _rows_of(given: Any) -> tuple[str, Sequence[Mapping[str, Any]]]:
             raise envoi.EnvoiError(
                 f"{given}: expected evaluation.csv or evaluation.parquet, as envoi evaluate writes it"
             )
-    return str(path), read_rows(path)
+    return path.parent, str(path), read_rows(path)
 
 
-def _gather(
-    read: Sequence[tuple[Path | None, tuple[str, Sequence[Mapping[str, Any]]]]], seed: int, resamples: int
-) -> _Data:
+def _gather(read: Sequence[tuple[Path | None, str, Sequence[Row]]], seed: int, resamples: int) -> _Data:
     """Checks rows, and brings them together."""
     returns: dict[tuple[str, str, str, Any], dict[str, float]] = {}
     contexts: dict[str, dict[Any, dict[str, Any]]] = {}
@@ -166,7 +159,7 @@ def _gather(
     solved: dict[tuple[str, str], list[float]] = {}
     folders: dict[str, list[Path]] = {}
     env: tuple[str, str] | None = None
-    for folder, (name, rows) in read:
+    for folder, name, rows in read:
         if not rows:
             raise envoi.EnvoiError(f"{name}: expected a row for each episode, got none")
         lacking = [column for column in _NEEDED if column not in rows[0]]
@@ -201,26 +194,26 @@ def _gather(
     order = [name for name in REGIONS if name in contexts] + [name for name in contexts if name not in REGIONS]
     scores: dict[tuple[str, str], Scores] = {}
     for variant, region in itertools.product(seeds, order):
-        cells = [[returns.get((variant, s, region, key)) for key in contexts[region]] for s in seeds[variant]]
-        if not any(any(row) for row in cells):
+        places = [*itertools.product(seeds[variant], contexts[region])]
+        cells = [returns.get((variant, s, region, key), {}) for s, key in places]
+        if not any(cells):
             continue
-        for (s, row), (at, key) in itertools.product(
-            zip(seeds[variant], cells, strict=True), enumerate(contexts[region])
-        ):
-            if row[at] is None:
+        for (s, key), cell in zip(places, cells, strict=True):
+            if not cell:
                 where = f"region {region!r}: variant {variant!r}, train_seed {s or None}"
                 raise envoi.EnvoiError(f"{where} lacks the context {key!r}, which others have")
-        scores[variant, region] = np.array([[sum(cell.values()) / len(cell) for cell in row if cell] for row in cells])
+        means = [sum(cell.values()) / len(cell) for cell in cells]
+        scores[variant, region] = np.reshape(means, (len(seeds[variant]), -1))
     trained = [*contexts.get("train", {}).values()]
     judged = [(key, one) for name in order if name != "train" for key, one in contexts[name].items()]
     both = [str(key) for key, one in judged if one and one in trained]
     warning = f"{OVERLAP}: {', '.join(both[:10])}" + (", …" if len(both) > 10 else "") if both else ""
     if both:
         warnings.warn(warning, stacklevel=3)
-    means = {key: sum(found) / len(found) for key, found in solved.items()}
+    shares = {key: sum(found) / len(found) for key, found in solved.items()}
     names = {variant: list(found) for variant, found in seeds.items()}
     ordered = {name: contexts[name] for name in order}
-    return _Data(env[0], scores, names, ordered, returns, means, warning, folders, seed, resamples)
+    return _Data(env[0], scores, names, ordered, returns, shares, warning, folders, seed, resamples)
 
 
 def _number(cell: Any) -> Any:

@@ -222,10 +222,10 @@ def test_wrong_config_file_is_named(tmp_path, text, hint):
 
 def test_command_line_wins_over_the_config_file(tmp_path):
     path = config(tmp_path, "env: envoi:catch\nseed: 3\nsamples: 2\nlr: 1e-4\ngamma: 0.98\nnum_epochs: 4\n")
-    values = given_settings({"seed": 5, "samples": 1}, ["seed"], ["gamma=0.9"], "1e-3", path)
+    values = given_settings({"seed": 5}, ["gamma=0.9"], "1e-3", path)
     swept = {"gamma": "0.9", "num_epochs": 4, "lr": "1e-3"}
     assert values == {"env": "envoi:catch", "seed": 5, "samples": 2, "set": swept}
-    assert given_settings({}, [], [], "1e-3,1e-4", None) == {"set": {"lr": "grid_search([1e-3,1e-4])"}}
+    assert given_settings({}, [], "1e-3,1e-4", None) == {"set": {"lr": "grid_search([1e-3,1e-4])"}}
 
 
 BAD = {
@@ -234,7 +234,7 @@ BAD = {
     "space": (["--set", "lr=lguniform(1e-5,1e-3)"], "'loguniform'"),
     "spec checks": (["--check-specs", "ful"], "'full'"),
     "env errors": (["--on-env-error", "retsart"], "'restart'"),
-    "timeout": (["--step-timeout", "0"], "step_timeout"),
+    "timeout": (["--step-timeout", "0"], "--step-timeout: expected"),
     "config": (["--config", "gone.yaml"], "No such file"),
     "module": (["--module", "python:no_such_module:Mine"], "no_such_module cannot be imported: No module named"),
     "several rates": (["--lr", "1e-3", "--set", "lr=1e-4"], "set twice"),

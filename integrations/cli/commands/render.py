@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,13 +50,6 @@ def _render(
     fps: PicturesASecond = None,
 ) -> None:
     """Render episodes of an env: as an animated GIF, or in the terminal."""
-    run_render(env, gif=gif, policy=policy, episodes=episodes, steps=steps, seed=seed, fps=fps)
-
-
-def run_render(
-    env: str, *, gif: Path | None, policy: str, episodes: int, steps: int, seed: int, fps: float | None
-) -> None:
-    """Renders episodes."""
     from ...rllib import RunFolder
 
     check_extent(gif, episodes, steps, fps)
@@ -313,7 +307,7 @@ def _play(
             return
     finally:
         loaded.close()
-    run_render(env, gif=None, policy="random", episodes=episodes, steps=steps, seed=seed, fps=fps)
+    _render(env, episodes=episodes, steps=steps, seed=seed, fps=fps)
 
 
 def why_not(env: Any) -> str | None:
@@ -412,19 +406,16 @@ def _codes(combination: Any, arrows: Mapping[str, int]) -> tuple[Any, ...]:
 
 def _print_episodes(env: Any, episodes: int, steps: int, seed: int) -> None:
     """Prints a line for each step of random episodes: actions, rewards and observations."""
-    console = output_console()
-    step, plural = 0, "s" if isinstance(env, envoi.MultiEnv) else ""
+    console, plural, lines = output_console(), "s" if isinstance(env, envoi.MultiEnv) else "", count()
 
     def show(env: Any, action: Any, result: Any) -> None:
-        nonlocal step
-        observed = _shown(getattr(result, f"observation{plural}"))
+        nonlocal lines
+        said = _shown(getattr(result, f"observation{plural}"))
         if action is None:
-            step = 0
-            console.print(Text(f"reset: {observed}"))
+            lines = count()
         else:
-            step += 1
-            reward = _shown(getattr(result, f"reward{plural}"))
-            console.print(Text(f"{step:,}: action {_shown(action)}; reward {reward}; {observed}"))
+            said = f"action {_shown(action)}; reward {_shown(getattr(result, f'reward{plural}'))}; {said}"
+        console.print(Text(f"{next(lines) or 'reset'}: {said}"))
 
     watched = Watched(envoi.TimeLimit(env, steps), show)
     for episode in range(episodes):

@@ -83,22 +83,17 @@ def _evaluate(
     run = RunFolder(folder)
     run.read_settings()  # a wrong folder is an error before the slow imports
     run.refuse_without_checkpoint()
-    if contexts is not None:
-        if form != "core":
-            raise envoi.EnvoiError("--form: with --contexts episodes are played in the core form; leave it out")
-        asked: dict[str, Any] = {
-            "env": env,
-            "episodes": 5 if episodes is None else episodes,
-            "seed": seed,
-            "explore": explore,
-        }
-        asked |= {"max_steps": max_steps, "workers": workers}
-        _evaluate_contexts(run, contexts, folder if out is None else out, yes, json, asked)
+    asked: dict[str, Any] = {"env": env, "seed": seed, "explore": explore, "max_steps": max_steps}
+    if contexts is None:
+        given = {"--out": out, "--workers": workers, "--yes": yes or None}
+        for name in (name for name, value in given.items() if value is not None):
+            raise envoi.EnvoiError(f"{name} is for --contexts; give both")
+        _evaluate_run(run, form, json, asked | {"episodes": 20 if episodes is None else episodes})
         return
-    given = {"--out": out, "--workers": workers, "--yes": yes or None}
-    for name in (name for name, value in given.items() if value is not None):
-        raise envoi.EnvoiError(f"{name} is for --contexts; give both")
-    _evaluate_run(run, env, 20 if episodes is None else episodes, seed, explore, form, max_steps, json)
+    if form != "core":
+        raise envoi.EnvoiError("--form: with --contexts episodes are played in the core form; leave it out")
+    asked |= {"workers": workers, "episodes": 5 if episodes is None else episodes}
+    _evaluate_contexts(run, contexts, folder if out is None else out, yes, json, asked)
 
 
 def _evaluate_contexts(run: RunFolder, given: str, out: Path, yes: bool, json: bool, asked: dict[str, Any]) -> None:
@@ -141,30 +136,28 @@ def _print_overlap(caught: Iterable[warnings.WarningMessage], console: Console) 
             console.print(f"[yellow]note:[/yellow] {escape(note)}")
 
 
-def _evaluate_run(
-    run: RunFolder, env: str | None, episodes: int, seed: int, explore: bool, form: str, max_steps: int, json: bool
-) -> None:
+def _evaluate_run(run: RunFolder, form: str, json: bool, asked: dict[str, Any]) -> None:
     from ...rllib.job_process import redirected
 
     with terminal_console() as console:
         with redirected(run.log):
             from ...evaluation import evaluate_run, evaluation_file
-        forms: Any = ("gymnasium", "core") if form == "both" else (form,)
-        asked: Any = {"env": env, "episodes": episodes, "seed": seed, "explore": explore, "max_steps": max_steps}
-        with redirected(run.log):
-            evaluation = evaluate_run(
-                run.path, **asked, forms=forms, observe=episode_counter(episodes * len(forms), console)
-            )
+
+            forms: Any = ("gymnasium", "core") if form == "both" else (form,)
+            counter = episode_counter(asked["episodes"] * len(forms), console)
+            evaluation = evaluate_run(run.path, **asked, forms=forms, observe=counter)
+        file = evaluation_file(run, asked["env"])
         if json:
-            print_json(json_module.loads(evaluation_file(run, env).read_text(encoding="utf-8")))
+            print_json(json_module.loads(file.read_text(encoding="utf-8")))
             return
-        _print_evaluation(evaluation, console, "sampled" if explore else "greedy")
-        console.print(f"written to {escape(str(evaluation_file(run, env)))}")
+        _print_evaluation(evaluation, console)
+        console.print(f"written to {escape(str(file))}")
 
 
-def _print_evaluation(evaluation: Evaluation, console: Console, how: str) -> None:
+def _print_evaluation(evaluation: Evaluation, console: Console) -> None:
     from ...evaluation import context_labels
 
+    how = "sampled" if evaluation.explore else "greedy"
     console.print(
         f"{evaluation.algo} on {escape(evaluation.env)}, {len(evaluation.episodes)} whole episodes, {how}, "
         f"{evaluation.form} form"

@@ -213,7 +213,7 @@ def _train(
     options = {name: value for name, value in context.params.items() if name in names and _given(context, name)}
     options |= {name: SPEC_CHECKS[value] for name, value in options.items() if name == "check_specs"}
     options |= {name: tuple(value) for name, value in options.items() if name == "track"}
-    values = given_settings(options, [*options], assignments or (), lr, config)
+    values = given_settings(options, assignments or (), lr, config)
     if values.get("env") is None and not resume:
         raise envoi.EnvoiError(f"which env? Give its name, {ENV_EXAMPLES}")
     find(algo)
@@ -251,7 +251,7 @@ def _given(context: typer.Context, name: str) -> bool:
 
 
 def given_settings(
-    options: Mapping[str, Any], given: Sequence[str], assignments: Sequence[str], lr: str | None, config: Path | None
+    options: Mapping[str, Any], assignments: Sequence[str], lr: str | None, config: Path | None
 ) -> dict[str, Any]:
     """Returns the settings that a user has given, of which those on the command line win over those of a file."""
     settings = {} if config is None else read_config_file(config)
@@ -260,8 +260,7 @@ def given_settings(
         if any(one.partition("=")[0].strip() == "lr" for one in assignments):
             raise envoi.EnvoiError("lr is set twice, by --lr and by --set lr=…; give one of them")
         overrides["lr"] = f"grid_search([{lr}])" if "," in lr else lr
-    settings |= {name: options[name] for name in given}
-    return settings | ({"set": overrides} if overrides else {})
+    return {**settings, **options} | ({"set": overrides} if overrides else {})
 
 
 def _new_job(settings: Settings) -> Job:
