@@ -34,8 +34,8 @@ FEATURES = {
 }
 SETTINGS = {
     "cartpole": Settings(60_000, scale=0.05, hidden=32),
-    "pendulum": Settings(80_000, rate=3e-3, discount=0.95, scale=0.1, epochs=6, hidden=32),
-    "maze": Settings(150_000, rollout=64, entropy=0.005),
+    "pendulum": Settings(160_000, rate=3e-3, discount=0.95, scale=0.1, epochs=6, hidden=32),
+    "maze": Settings(1_000_000, rollout=64, entropy=0.005),
 }
 VARIANTS = {"visible": {}, "hidden": {"hide_context": True}, "history": {"hide_context": True}}
 CURRICULA = ("random", "learning-progress", "plr")
@@ -98,7 +98,7 @@ def run(name, variant, seed, folder):
         Sampling(policy) if name == "maze" else policy,
         make,
         contexts=judged,
-        episodes=1,
+        episodes=4,
         lanes=64,
         batched=True,
         variant=variant,

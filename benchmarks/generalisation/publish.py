@@ -73,8 +73,9 @@ def tables_of(experiment):
         for row in experiment["improvement"]
         if row["low"] > 0.5 and row["region"] != "train"
     }
-    lines += ["", f"| probability of improvement | {' | '.join(name.replace('_', ' ') for name in names)} |"]
-    lines += ["| --- " * (len(names) + 1) + "|"]
+    if cells:
+        lines += ["", f"| probability of improvement | {' | '.join(name.replace('_', ' ') for name in names)} |"]
+        lines += ["| --- " * (len(names) + 1) + "|"]
     for x, y in dict.fromkeys((x, y) for x, y, _ in cells):
         lines.append(f"| {x} over {y} | {' | '.join(cells.get((x, y, name), '') for name in names)} |")
     return "\n".join([*lines, ""])
