@@ -18,7 +18,7 @@ from envoi.batching.loop import Lanes
 
 from ..errors import missing_rllib
 from .algorithms import ACTIONS, Algorithm, check_actions, find
-from .batched_runner import Runner, check_runner, use_runner
+from .batched_runner import Runner, use_runner
 from .env_options import EnvOptions
 from .multi_agent.grouping import FixedMapping, Policies, group_spaces
 
@@ -34,7 +34,6 @@ try:
     from envoi.adapters.rllib.creator import FORM, arguments_of
     from envoi.adapters.rllib.masks import has_masks, unmasked
 
-    from .batched_runner.batched_env_runner import BatchedMultiAgentEnvRunner
     from .callbacks import EnvoiCallbacks
     from .curriculum import CHOSEN, ChosenContexts, choose
     from .exact_resume import save_exactly
@@ -150,7 +149,7 @@ def configure(
     _set_networks(config, described)
     _add_callbacks(config)
     _set_policies(config, described, policies)
-    _set_env_runner(config, described, runner)
+    use_runner(config, runner)
     if exact:
         save_exactly(config)
     return config
@@ -340,23 +339,6 @@ def _set_environment(config: AlgorithmConfig, env: DescribedEnv) -> None:
 
 def _parts(space: spaces.Space[Any]) -> Iterable[spaces.Space[Any]]:
     return space.spaces if isinstance(space, spaces.Tuple) else [space]
-
-
-def _set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner) -> None:
-    """Sets envoi's env runner for one agent or for several, whose episodes are those of RLlib's."""
-    if not env.is_multi_agent:
-        use_runner(config, runner)
-        return
-    check_runner(runner)
-    if runner == "sync":
-        return
-    _set_default(config, env_runner_cls=BatchedMultiAgentEnvRunner)
-    cls: Any = config.env_runner_cls
-    if runner == "batched" and not issubclass(cls, BatchedMultiAgentEnvRunner):
-        raise envoi.EnvoiError(
-            f"runner: 'batched' cannot be used, because the config has the env runner {cls.__name__}; use 'auto' or "
-            "'sync'"
-        )
 
 
 def _describe_fitting(config: AlgorithmConfig, registered: RegisteredEnv, num_envs: int | None) -> DescribedEnv:

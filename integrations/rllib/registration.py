@@ -75,14 +75,6 @@ class RegisteredEnv:
             self._creators[key] = to_rllib(env, validate=validate, action_masks=masks)
         return self._creators[key](env_context)
 
-    def is_batch(self, env_config: Mapping[str, Any] | None = None) -> bool:
-        """Returns True if the env has many lanes of its own; makes one to see."""
-        made = self.make(env_config)
-        try:
-            return isinstance(made, VectorEnv)
-        finally:
-            made.close()
-
     def with_config(self, env_config: Mapping[str, Any] | None) -> RegisteredEnv:
         """Returns the env with the options that an `env_config` has, if any, in place of its own."""
         given = dict((env_config or {}).get(OPTIONS) or {})

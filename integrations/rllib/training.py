@@ -145,12 +145,9 @@ class Job:
             saved, failures = run(self, observe, interruption, log_to_driver=quiet)
             self.folder.drop_sessions(saved)
             best = best_trial(saved)
-            if interruption.asked:
-                lacking = _end(self.folder, self.settings, "interrupted")
-            elif best is None:
-                lacking = _end(self.folder, self.settings, "failed", "time ran out before the first iteration ended")
-            else:
-                lacking = _end(self.folder, self.settings, "done")
+            out_of_time = "failed", "time ran out before the first iteration ended"
+            ending = ("interrupted", "") if interruption.asked else out_of_time if best is None else ("done", "")
+            lacking = _end(self.folder, self.settings, *ending)
         notes = (*self.notes, *failures, *lacking)
         return Outcome(self.folder, self.settings, saved, best, interruption.asked, notes)
 
@@ -166,7 +163,7 @@ def _record_errors(folder: RunFolder, settings: Settings) -> Iterator[None]:
         raise
 
 
-def _end(folder: RunFolder, settings: Settings, state: str, message: str = "") -> list[str]:
+def _end(folder: RunFolder, settings: Settings, state: str, message: str) -> list[str]:
     """Writes how a job ended, and plots its learning curve; returns what that lacks."""
     folder.write_ending(state, message)
     rows = folder.read_progress()

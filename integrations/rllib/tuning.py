@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import envoi
+from envoi.adapters.rllib.creator import arguments_of, make_core
 from envoi.errors import nearest
 
 from ..errors import describe, missing_rllib
@@ -255,8 +256,10 @@ def _set_evaluation(config: AlgorithmConfig, interval: int) -> None:
     # One env: of several at once, RLlib would take the episodes that end first, which are the short ones.
     one_env: dict[str, Any] = {"num_envs_per_env_runner": 1}
     env, chosen = env_of_config(config), chosen_in(config.get_evaluation_config_object())
-    if env is not None and env.is_batch(config.env_config):
-        one_env |= {"env": register_first_lane(env).name, "gym_env_vectorize_mode": "sync"}
+    assert env is not None
+    with make_core(env.env, arguments_of(config.env_config)) as core:
+        if getattr(core, "batch_size", None) is not None:
+            one_env |= {"env": register_first_lane(env).name, "gym_env_vectorize_mode": "sync"}
     config.evaluation(
         evaluation_interval=interval,
         evaluation_duration_unit="episodes",

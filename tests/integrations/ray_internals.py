@@ -159,7 +159,7 @@ def _assigned(kind: type) -> frozenset[str]:
 
 
 def _is_self(node: ast.Attribute) -> bool:
-    return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+    return ast.unparse(node.value) in ("self", "cls", "super()")
 
 
 @cache

@@ -428,14 +428,14 @@ def test_auto_sets_the_batched_runner_and_leaves_the_users():
     assert config.env_runner_cls is None
     assert "RLlib's runner" in why_not(config)
     own = PPOConfig().env_runners(env_runner_cls=SingleAgentEnvRunner)
+    use_runner(own)
+    assert own.env_runner_cls is SingleAgentEnvRunner
+    with pytest.raises(envoi.EnvoiError, match="because the config has the env runner SingleAgentEnvRunner"):
+        use_runner(own, "batched")
     several = PPOConfig().multi_agent(policies={"a", "b"}, policy_mapping_fn=lambda *_, **__: "a")
-    for kept in (own, several):
-        before = kept.env_runner_cls
-        use_runner(kept)
-        assert kept.env_runner_cls is before
-    assert "several agents" in why_not(several)
-    with pytest.raises(envoi.EnvoiError, match="several agents"):
-        use_runner(several, "batched")
+    use_runner(several)
+    assert (several.env_runner_cls, why_not(several)) == (BatchedMultiAgentEnvRunner, None)
+    assert "several agents" in why_not(several.env_runners(env_runner_cls=BatchedEnvRunner))
     for wrong in (lambda: use_runner(config, "batch"), lambda: Settings("envoi:cartpole", runner="bached")):
         with pytest.raises(envoi.EnvoiError, match="did you mean 'batched'"):
             wrong()

@@ -57,6 +57,8 @@ def test_job_without_a_goal_gets_the_default():
         ({"scheduler": "pbt", "samples": 2, "set": {"model.lstm_cell_size": "randint(4,64)"}}, "cannot change model_"),
         ({"track": ("wandv",)}, "did you mean 'wandb'"),
         ({"module": "nets:Mine"}, "python:module:Class"),
+        ({"curriculum": "plr"}, "--contexts"),
+        ({"contexts": "length=0.3,0.5", "curriculum": "prl"}, "did you mean 'plr'"),
     ],
 )
 def test_invalid_values_are_refused(wrong, hint):
@@ -237,6 +239,7 @@ BAD = {
     "timeout": (["--step-timeout", "0"], "--step-timeout: expected"),
     "config": (["--config", "gone.yaml"], "No such file"),
     "module": (["--module", "python:no_such_module:Mine"], "no_such_module cannot be imported: No module named"),
+    "contexts": (["--contexts", "size=3,5"], "takes no contexts; give its model a context_space"),
     "several rates": (["--lr", "1e-3", "--set", "lr=1e-4"], "set twice"),
 }
 

@@ -37,20 +37,19 @@ def check_runner(runner: str) -> None:
 
 
 def use_runner(config: Any, runner: Runner = "auto") -> None:
-    """Sets the env runner of a config.
+    """Sets the env runner of a config, for one agent or for several.
 
-    An env runner class that the user has set stays, unless `runner` is "batched".
+    An env runner class that the user has set stays; it is an error if `runner` is "batched".
     """
     check_runner(runner)
-    from .batched_env_runner import BatchedEnvRunner
+    from .batched_env_runner import BatchedEnvRunner, BatchedMultiAgentEnvRunner
 
+    ours = BatchedMultiAgentEnvRunner if config.is_multi_agent else BatchedEnvRunner
     if runner == "sync":
-        if config.env_runner_cls is BatchedEnvRunner:
+        if config.env_runner_cls is ours:
             config.env_runners(env_runner_cls=None)
-        return
-    obstacle = _obstacle(config)
-    if obstacle is None:
-        config.env_runners(env_runner_cls=BatchedEnvRunner)
+    elif (obstacle := _obstacle(config, ours)) is None:
+        config.env_runners(env_runner_cls=ours)
     elif runner == "batched":
         raise EnvoiError(f"runner: 'batched' cannot be used, because {obstacle}; use 'auto' or 'sync'")
 
@@ -61,24 +60,18 @@ def why_not(config: Any) -> str | None:
     Some reasons, such as connectors, show only in an env runner: read `config.env_runner_cls(config=config).reason` or
     `algorithm.env_runner.reason`. An env runner also logs its reason, once per process.
     """
-    obstacle_in = getattr(config.env_runner_cls, "obstacle_in", None)  # of envoi's runners, for one agent or several
-    if obstacle_in is not None:
-        return obstacle_in(config)
+    cls = config.env_runner_cls
+    if hasattr(cls, "obstacle_in"):  # of envoi's runners, for one agent or several
+        return cls.obstacle_in(config)
     return _obstacle(config) or "the config has RLlib's runner; `use_runner(config)` sets the batched one"
 
 
-def _obstacle(config: Any) -> str | None:
+def _obstacle(config: Any, ours: Any = None) -> str | None:
     """Returns why a config cannot have the batched runner's class; None if it can."""
-    from .batched_env_runner import BatchedEnvRunner
-
-    if config.is_multi_agent:
-        return "the config has several agents, whose runner `configure` sets"
     if config.output:
         return "the config records its episodes (`output`), for which RLlib has a runner of its own"
     cls = config.env_runner_cls
-    if cls is not None and not issubclass(cls, BatchedEnvRunner):
-        return f"the config has the env runner {cls.__name__}"
-    return None
+    return None if cls is None or (ours and issubclass(cls, ours)) else f"the config has the env runner {cls.__name__}"
 
 
 def __getattr__(name: str) -> Any:

@@ -52,39 +52,31 @@ EVENTS = _CREATED, _START, _STEP, _END = "on_episode_created", "on_episode_start
 """RLlib's callbacks of episodes."""
 
 
-class BatchedSampling(EnvRunner):
+_Runner: Any = EnvRunner
+"""The base class of RLlib's env runners, with the attributes and methods that only its two subclasses have."""
+
+
+class BatchedSampling(_Runner):
     """Samples by a loop over steps of all lanes, for one agent and for several.
 
     It returns the episodes and metrics of RLlib's runners, and calls the same callbacks, several times faster. Where
     something needs the episode of each lane at each step, such as a module with a memory, it leaves all to RLlib's.
+
+    What is different for one agent and for several is in `_obstacle_in_env`, `_random_actions`, `_columns` (the actions
+    and other outputs of the module), `_add_steps` (returns how many environments stepped, and how many steps count),
+    `_end_episodes` (returns those that ended, in whose place new ones begin), `_latest` (the observations to act on
+    next), `_cut_episodes` (a chunk of each episode, which continues in the next sample) and `_log_counts`.
 
     Attributes:
         reason: Why this runner works as RLlib's does; None if it steps all lanes together.
     """
 
     reason: str | None = None
-    _is_made = False
-    _needs_initial_reset: bool
     config: Any
     env: Any
-    module: Any
-    _carries = False  # unfinished episodes go on in the next sample, though whole ones are asked for
     _ongoing_episodes: Any
-    _shared_data: Any
-    _cached_to_module: Any
-    _env_to_module: Any
-    _module_to_env: Any
-    _done_episodes_for_metrics: Any
-
-    # What is different for one agent and for several.
-    _obstacle_in_env: Any
-    _random_actions: Any
-    _columns: Any  # the actions and other outputs of the module for the latest observations
-    _add_steps: Any  # adds a step of all lanes; returns how many environments stepped, and how many steps count
-    _end_episodes: Any  # calls the callbacks of a step; returns the episodes that ended, in whose place new ones begin
-    _latest: Any  # the observations to act on next
-    _cut_episodes: Any  # returns a chunk of each episode that has not ended, which continues in the next sample
-    _log_counts: Any  # logs the numbers of steps and episodes since the last call
+    _is_made = False
+    _carries = False  # unfinished episodes go on in the next sample, though whole ones are asked for
 
     def __init__(self, config: Any, **arguments: Any) -> None:
         self._heard = set[str]()
@@ -95,14 +87,12 @@ class BatchedSampling(EnvRunner):
         self._choose()
 
     def make_env(self) -> None:
-        rllibs: Any = super()
-        rllibs.make_env()
+        super().make_env()
         if self._is_made:
             self._choose()
 
     def make_module(self) -> None:
-        rllibs: Any = super()
-        rllibs.make_module()
+        super().make_module()
         if self._is_made:
             self._choose()
 
@@ -135,9 +125,8 @@ class BatchedSampling(EnvRunner):
         return obstacle if obstacle or self.env is None else self._obstacle_in_env()
 
     def _sample(self, **asked: Any) -> list[Any]:
-        rllibs: Any = super()
         if self.reason is not None:
-            return rllibs._sample(**asked)
+            return super()._sample(**asked)
         explore, steps, episodes = asked["explore"], asked.get("num_timesteps"), asked.get("num_episodes", 0)
         if self._resets(asked):
             self._reset_envs_and_episodes(explore)
@@ -175,14 +164,12 @@ class BatchedSampling(EnvRunner):
         return asked.get("force_reset") or asked.get("num_timesteps") is None or self._needs_initial_reset
 
     def _make_on_episode_callback(self, which: str, idx: int, episodes: list[Any]) -> None:
-        rllibs: Any = super()
         if which in self._heard:
-            rllibs._make_on_episode_callback(which, idx, episodes)
+            super()._make_on_episode_callback(which, idx, episodes)
 
     def _reset_envs(self, episodes: list[Any], shared_data: dict[str, Any], explore: bool) -> None:
-        rllibs: Any = super()
         self._log_lengths()
-        rllibs._reset_envs(episodes, shared_data, explore)
+        super()._reset_envs(episodes, shared_data, explore)
 
     def _log_lengths(self) -> None:
         """Logs the sums of the lengths of all ongoing episodes, one per step, as RLlib's connectors do."""

@@ -106,27 +106,27 @@ def group_agents(policies: Policies | None, spaces: Mapping[Any, tuple[Any, Any]
 def _named(way: str, spaces: Mapping[Any, Any]) -> dict[str, tuple[Any, ...]]:
     if way == SHARED:
         return {"shared": tuple(spaces)}
-    groups: dict[str, tuple[Any, ...]] = {}
-    for agent in spaces:
-        name = _BAD_IN_NAMES.sub("_", str(agent)).rstrip(" .") or "agent"
-        if way == BY_PREFIX:
-            name = re.sub(r"[_\-. ]*\d+$", "", name) or "agent"
-        groups[name] = (*groups.get(name, ()), agent)
-    return groups
+    names = {agent: _BAD_IN_NAMES.sub("_", str(agent)).rstrip(" .") or "agent" for agent in spaces}
+    if way == BY_PREFIX:
+        names = {agent: re.sub(r"[_\-. ]*\d+$", "", name) or "agent" for agent, name in names.items()}
+    return _grouped(names)
+
+
+def _grouped(names: Mapping[Any, str]) -> dict[str, tuple[Any, ...]]:
+    """Returns the agents of each policy."""
+    return {name: tuple(agent for agent in names if names[agent] == name) for name in dict.fromkeys(names.values())}
 
 
 def _custom(policies: Mapping[str, Sequence[Any]] | Callable[[Any], str], spaces: Mapping[Any, Any]) -> Any:
     if not isinstance(policies, Mapping):
-        groups: dict[str, tuple[Any, ...]] = {}
-        for agent in spaces:
-            name = policies(agent)
+        names = {agent: policies(agent) for agent in spaces}
+        for agent, name in names.items():
             if not isinstance(name, str):
                 raise envoi.EnvoiError(
                     f"policies: expected the name of a policy for the agent {agent!r}, got {name!r}; "
                     "give a function from an agent to a str"
                 )
-            groups[name] = (*groups.get(name, ()), agent)
-        return groups
+        return _grouped(names)
     known = {str(agent): agent for agent in spaces}
     found: dict[str, tuple[Any, ...]] = {}
     policy_of: dict[Any, str] = {}
