@@ -69,6 +69,12 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, AnyScalar) else value
 
 
+def text_of(value: Any) -> str:
+    """Returns the repr of a value; the name of a function, class or other object whose repr would be an address."""
+    name = getattr(value, "__name__", f"<{type(value).__name__}>")
+    return name if callable(value) or type(value).__repr__ is object.__repr__ else repr(value)
+
+
 def is_number(value: Any) -> bool:
     """Returns True for a finite real number of Python or numpy, and False for a bool."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
@@ -95,7 +101,7 @@ class _Numeric(Feature):
         if self.default is not None:
             object.__setattr__(self, "default", plain(self.default))
             if not self.allows(self.default):
-                raise ContextError(f"{self.name}: the default {self.default!r} is not {self}")
+                raise ContextError(f"{self.name}: the default {text_of(self.default)} is not {self}")
 
     def allows(self, value: Any) -> bool:
         if type(value) is float:  # by far the most common type; this runs at every reset
@@ -282,7 +288,14 @@ class NormalFloat(_Numeric):
                 return value
 
 
-_FIRST: Any = object()
+class _First:
+    """The default of `Categorical`, whose repr is in its signature."""
+
+    def __repr__(self) -> str:
+        return "the first choice"
+
+
+_FIRST: Any = _First()
 
 
 @dataclass(frozen=True)
@@ -312,7 +325,7 @@ class Categorical(Feature):
         if self.default is _FIRST or (self.default is None and None not in self.choices):
             object.__setattr__(self, "default", self.choices[0])
         if not self.allows(self.default):
-            raise ContextError(f"{self.name}: the default {self.default!r} is not {self}")
+            raise ContextError(f"{self.name}: the default {text_of(self.default)} is not {self}")
         if self.weights is not None:
             weights = tuple(plain(weight) for weight in self.weights)
             object.__setattr__(self, "weights", weights)
@@ -353,7 +366,7 @@ class Categorical(Feature):
         return np.int64(index)
 
     def __str__(self) -> str:
-        return "one of " + ", ".join(repr(choice) for choice in self.choices)
+        return "one of " + ", ".join(map(text_of, self.choices))
 
 
 def fit(distribution: Feature, feature: Feature) -> Feature:

@@ -14,7 +14,7 @@ from ..seeding import check_seed
 from ..spec import Array, Discrete
 from ..tree import AnyList, AnyScalar, AnyTuple
 from .configspace import configuration_space, feature_of, features_of
-from .features import Feature, fit, plain
+from .features import Feature, fit, plain, text_of
 
 
 class ContextSpace:
@@ -98,7 +98,7 @@ class ContextSpace:
             feature = self._feature(name, path)
             if not feature.allows(value):
                 kind = f" ({type(value).__name__})" if isinstance(value, AnyScalar) else ""
-                raise ContextError(f"{path}[{name!r}]: expected {feature}, got {plain(value)!r}{kind}")
+                raise ContextError(f"{path}[{name!r}]: expected {feature}, got {text_of(plain(value))}{kind}")
 
     @overload
     def sample(

@@ -1,6 +1,7 @@
 """Features and context spaces: allowed values, sampling and encoding, in agreement with ConfigSpace."""
 
 import copy
+import inspect
 import math
 import pickle
 import sys
@@ -226,6 +227,13 @@ def test_a_wrong_value_is_refused_with_what_was_expected(context, message):
             check(context)
     with pytest.raises(ContextError, match=r"contexts\['a'\]\["):
         POLE.verify(context, "contexts['a']")
+
+
+def test_messages_name_objects_and_not_their_addresses():
+    space = ContextSpace([Categorical("rule", (len, Categorical, object()))])
+    with pytest.raises(ContextError, match=r"expected one of len, Categorical, <object>, got print$"):
+        space.verify({"rule": print})
+    assert "0x" not in str(inspect.signature(Categorical))
 
 
 def test_defaults_are_inserted_for_all_features_or_for_some():

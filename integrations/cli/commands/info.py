@@ -13,6 +13,7 @@ from rich.text import Text
 
 import envoi
 from envoi.adapters.shared.exported import several_agents
+from envoi.context.features import text_of
 from envoi.spec.base import frozen
 from envoi.tree import leaves
 from envoi.wrapping.wrapper import Wrapper
@@ -103,8 +104,7 @@ def _facts(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[tuple[str, str]]]:
     facts["state"] = [("", "not described")] if env.state_spec is None else describe_specs(env.state_spec, "state")
     space = getattr(env, "context_space", None)
     if space is not None:
-        features = space.features.items()
-        facts["context"] = [(name, f"{feature}, {feature.default_value!r} by default") for name, feature in features]
+        facts["context"] = [(n, f"{f}, {text_of(f.default_value)} by default") for n, f in space.features.items()]
     limit = _time_limit(env)
     if limit is not None:
         facts["episode"] = [("", f"at most {limit:,} steps")]
