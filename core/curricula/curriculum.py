@@ -188,7 +188,7 @@ class Curriculum(Selector):
         for episode in episodes if self._instead_of_success else ():
             if episode.success is None:
                 raise ContextError(
-                    f"tell: context {episode.context_id!r}: success: expected a number from 0 to 1, got None; let the "
+                    f"context {episode.context_id!r}: success: expected a number from 0 to 1, got None; let the "
                     f'environment give info["is_success"], give Contextual(success=…), or {self._instead_of_success}'
                 )
         return episodes

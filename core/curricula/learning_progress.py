@@ -54,7 +54,7 @@ class LearningProgress(Curriculum):
             raise ContextError(f"bounds: expected (low, high) of returns with low < high, got {bounds!r}")
         self.smoothing, self.reweighing, self.uniform = smoothing, reweighing, uniform
         self.update_every, self.bounds = update_every, bounds
-        self._instead_of_success = "give bounds=(low, high) of returns" if bounds is None else ""
+        self._instead_of_success = "LearningProgress(bounds=(low, high)) of returns" if bounds is None else ""
         super().__init__(seed=seed)
 
     def _fit(self) -> None:
@@ -75,7 +75,7 @@ class LearningProgress(Curriculum):
         for episode in episodes:
             if not low <= episode.total <= high:
                 raise ContextError(
-                    f"tell: context {episode.context_id!r}: expected a return within bounds={self.bounds}, got "
+                    f"context {episode.context_id!r}: expected a return within bounds={self.bounds}, got "
                     f"{episode.total}; give bounds that hold all returns"
                 )
         return [Episode(*one[:4], (one.total - low) / (high - low), one.score) for one in episodes]
