@@ -14,8 +14,6 @@ A custom selector returns the id of the next context:
 from __future__ import annotations
 
 import copy
-import itertools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -213,19 +211,14 @@ class Selector(ABC):
         return {}
 
     def corners(self, default: Context) -> list[dict[str, Any]]:
-        """Returns contexts with the lowest and highest values that can be sampled, and other features as in `default`.
+        """Returns contexts between which all lie that can be sampled, with other features as in `default`.
 
-        The result has all combinations of lowest and highest values. With more than 256 combinations, it has only all
-        lowest values, all highest values, and each extreme value with other features at their defaults.
+        The first has the lowest value of each sampled feature, the last the highest; each choice of a `Categorical` is
+        in one of them.
         """
         ends = {name: extremes(feature) for name, feature in self.drawn_from.items()}
-        if math.prod(map(len, ends.values())) <= 256:
-            combinations = [dict(zip(ends, values, strict=True)) for values in itertools.product(*ends.values())]
-        else:
-            together = [{name: values[end] for name, values in ends.items()} for end in (0, -1)]
-            combinations = [*together, *({name: value} for name, values in ends.items() for value in values)]
-        centre = {**default, **{name: feature.default_value for name, feature in self.drawn_from.items()}}
-        return [{**centre, **combination} for combination in combinations]
+        count = max(map(len, ends.values()), default=1)
+        return [{**default, **{n: one[min(i, len(one) - 1)] for n, one in ends.items()}} for i in range(count)]
 
     def _unknown(self, context_id: Any) -> str:
         if not self.contexts:
@@ -502,7 +495,8 @@ class Sampled(Selector):
         else:
             rows = np.array([[feature.sample(rng) for feature in features.values()] for _ in range(n)], object)
         self._advance(n, self.n_calls + n - 1)
-        return {name: np.array(rows[:, index].tolist()) for index, name in enumerate(features)}
+        columns = rows.T.copy() if is_uniform else [np.array(column.tolist()) for column in rows.T]
+        return dict(zip(features, columns, strict=True))
 
     @property
     def drawn_from(self) -> dict[str, Feature]:

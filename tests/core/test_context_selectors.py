@@ -195,15 +195,7 @@ def test_what_is_sampled_fits_the_environments_features():
 def test_all_that_is_sampled_lies_between_the_corners():
     features = [UniformFloat("g", 1, 2), NormalFloat("m", 0, 1, high=2), Categorical("c", ("x", "y", "z"))]
     corners = begun(lambda: Sampled(features)).corners({"other": 1})
-    assert len(corners) == 12
-    assert {(c["g"], c["m"], c["c"], c["other"]) for c in corners} == {
-        (g, m, c, 1) for g in (1, 2) for m in (-8, 2) for c in "xyz"
-    }
-    many = [UniformFloat(f"x{i}", i, i + 1) for i in range(12)]
-    corners = begun(lambda: Sampled(many)).corners({})
-    assert len(corners) == 2 + 24
-    for i in range(12):
-        assert {corner[f"x{i}"] for corner in corners} == {i, i + 0.5, i + 1}
+    assert [(c["g"], c["m"], c["c"], c["other"]) for c in corners] == [(1, -8, "x", 1), (2, 2, "y", 1), (2, 2, "z", 1)]
 
 
 # What goes wrong.
