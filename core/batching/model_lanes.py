@@ -276,8 +276,8 @@ class ModelLanes(Lanes):
             told = Infos(columns={}, n=self.batch_size, mask=~hold)
             values = (observation, *values[1:5], told, values[6])
         if coming is not None:
-            table, place, begun = self._contexts_after(restart)
-        over = runner.none if values[6] is None and hold is None else runner.over_after.copy()
+            table, place, begun = coming.table, runner.after[-2].copy(), int(runner.progress[1])
+        over = runner.none if values[6] is None and hold is None else runner.after[-3].copy()
         self._next = None, observation, over, None, table, place, begun, coming, saved
         return values
 

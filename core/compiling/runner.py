@@ -215,9 +215,9 @@ class Runner:
         return self._before[-1]
 
     @property
-    def over_after(self) -> np.ndarray[Any, Any]:
-        """The lanes that have ended after the last step, which `exchange` has not committed yet."""
-        return self._after[-3]
+    def after(self) -> Sequence[np.ndarray[Any, Any]]:
+        """The rows after the last step, which `exchange` has not committed yet; see `place` and `over`."""
+        return self._after
 
     def load(self, leaves: Sequence[Any], *of_lanes: Any) -> bool:
         """Copies the states of all lanes and their other rows; returns False if the kernel cannot hold the states."""

@@ -14,14 +14,6 @@ from .process import Info
 _where: Any = np.where
 
 
-class SomeLanes(dict[Any, Any]):
-    """Columns of infos, some of which (those in `masks`) have entries for some lanes only."""
-
-    def __init__(self, columns: Mapping[Any, Any], masks: Mapping[Any, NDArray[np.bool_]]) -> None:
-        super().__init__(columns)
-        self.masks = masks
-
-
 class Infos(Sequence[Info]):
     """The infos of all lanes, as a sequence of dicts. Values keep their types.
 
@@ -58,10 +50,10 @@ class Infos(Sequence[Info]):
         """Returns a copy with additional entries.
 
         Args:
-            columns: Arrays of shape (n, …) by name, or a `SomeLanes`, in which lanes can lack entries.
+            columns: Arrays of shape (n, …) by name, or a mapping with an attribute `masks`.
             mask: The lanes that get the entries, bool of shape (n,), if these infos were made from dicts; None for all.
         """
-        masks = columns.masks if type(columns) is SomeLanes else None
+        masks = getattr(columns, "masks", None)
         if self._lanes is None:
             found, some = _overlaid((self.columns or {}, None, self.masks), (columns, None, masks))
             return Infos(columns=found, n=self._n, mask=self.mask, masks=some)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from os import PathLike
 from types import NoneType
@@ -23,6 +22,7 @@ from ...context.selectors import Selector
 from ...context.sets import same_contexts
 from ...errors import ContextError, EpisodeError, SpecError
 from ...protocol.batch_env import as_mask, each_of
+from ...protocol.infos import Infos
 from ...protocol.process import Snapshot
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID, refuse_misspelt
 from ...seeding import Streams, batch_streams
@@ -35,7 +35,7 @@ from ...wrapping.delegate import Around
 from ...wrapping.lifted import Lifted
 from .reports import Reports, Running, Success, none_running
 from .schedule import Chosen, Context, Indices, InForce, Noise, Schedule, SetTable, full_set, selector_of
-from .view import InfosInForce, View, append, put_beside
+from .view import View, append, put_beside
 
 __all__ = ["Contextual"]
 
@@ -119,15 +119,16 @@ class Contextual(Lifted):
     memory = ("_in_force", "_bound", "_episodes", "_total", "running")
     _planned = (
         *Lifted._planned,
-        "_shown_in_infos",
+        "_infos",
         "_inmost",
+        "_takes_coming",
+        "_takes_columns",
         "_has_charge",
         "_is_shown",
         "_inside_model",
         "_inside_layers",
     )
 
-    _shown_in_infos: Mapping[str, Any] | None = None  # made when they are asked for
     _has_charge: bool = False  # True if this one has reset the environment, and no other since
     _is_outdated: bool = False  # True if another `Contextual` has reset the same environment since
 
@@ -198,7 +199,7 @@ class Contextual(Lifted):
                 f"context_selector: {selector!r} chooses out of other contexts, for another Contextual; make a "
                 "selector for each set of contexts"
             )
-        self._schedule = Schedule(set_of_contexts, default, selector, noise, space)
+        self._settled_or_ahead = Schedule(set_of_contexts, default, selector, noise, space)
         self._schedule.begin()
         self._view = View(
             self._schedule,
@@ -250,12 +251,18 @@ class Contextual(Lifted):
         )
 
     def _entries(self, elapsed: Any = None) -> Mapping[str, Any]:
-        shown = self._shown_in_infos
-        if shown is None:
-            self._shown_in_infos = shown = self._in_force.entries(self._lanes is not None)
-        if self._lanes is None and CONTEXT in shown:
-            return {**shown, CONTEXT: dict(shown[CONTEXT])}  # each info has a copy, which its reader may change
-        return shown
+        now = self._in_force
+        if self._lanes is not None or now.masks is None:
+            return now if self._lanes is not None else now.first
+        return {**now.first, CONTEXT: dict(now.first[CONTEXT])}  # a copy, which the info's reader may change
+
+    @property
+    def _schedule(self) -> Schedule:
+        """The choices, without those of episodes that have not begun."""
+        schedule = self._settled_or_ahead
+        if schedule.coming is not None:
+            schedule.settle()
+        return schedule
 
     def _plan(self) -> None:
         self._view.forget()
@@ -266,6 +273,8 @@ class Contextual(Lifted):
         while getattr(inside.__class__, "put_context", None) is Around[Any].put_context:
             inside = inside.env
         self._inmost = inside  # what contexts are put into
+        self._takes_coming = self._sets_lanes and hasattr(inside, "coming")  # as places in a table
+        self._takes_columns = self._sets_lanes and isinstance(inside, LaneContexts)
         layers = list(_layers(self.env))
         model = layers[-1].env if layers else self._env_inside
         self._inside_model = model if isinstance(model, Model) and type(model).reset is Model.reset else None
@@ -450,8 +459,8 @@ class Contextual(Lifted):
     @property
     def context_id(self) -> Any:
         """The id of the current context; in a batch a tuple with one per lane."""
-        ids = self._in_force.ids
-        return tuple(ids.tolist()) if self._lanes is not None else ids[0]
+        now = self._in_force
+        return tuple(now[CONTEXT_ID].tolist()) if self._lanes is not None else now.first[CONTEXT_ID]
 
     context_key = context_id  # CARL's name
 
@@ -470,7 +479,7 @@ class Contextual(Lifted):
         if "options" in arguments:
             arguments["options"] = options or None
         self._take_charge()
-        with self._attempt(lanes, self._hold_episode()):
+        with _Attempt(self, lanes, self._hold_episode()):
             if seed is not None:
                 self._follow_seed(seed, lanes)
             self._choose(lanes, wish, values)
@@ -478,14 +487,15 @@ class Contextual(Lifted):
                 arguments["seed"] = self._seed_of_replaced()
             return super().reset(**arguments)
 
-    def beginning(self, restart: NDArray[np.bool_]) -> _Attempt:
+    def beginning(self, restart: NDArray[np.bool_]) -> _Beginning:
         self._take_charge()
-        found = self._schedule.ahead(self.env, self._in_force) if self._takes_coming and self._log is None else None
-        if found is not None:
-            self._inmost.coming, self._in_force = found
-            return _Attempt(self._follow_lanes, self._follow_lanes, partial(self._leave_coming, self._in_force))
+        if self._takes_coming and self._log is None:
+            found = self._settled_or_ahead.ahead(self.env, self._in_force)
+            if found is not None:
+                self._inmost.coming, self._in_force = found
+                return _Beginning(self)
         lanes = as_mask(restart, self._lanes or 1, "restart").nonzero()[0]
-        begun = self._attempt(lanes)
+        begun = _Attempt(self, lanes)
         try:
             self._choose(lanes)
             if self._binding.replaces:
@@ -496,27 +506,23 @@ class Contextual(Lifted):
             raise
         return begun
 
-    @property
-    def _takes_coming(self) -> bool:
-        """True if the lanes inside begin in contexts of a table."""
-        return self._sets_lanes and hasattr(self._inmost, "coming")
-
     def _follow_lanes(self) -> None:
         """Takes over the places of the contexts in which the lanes inside have begun."""
-        if self._sets_lanes and getattr(self._inmost, "coming", None) is not None:
-            self._inmost.coming = None
-            self._in_force = InForce(self._in_force.table, self._inmost.place)
+        inside = self._inmost
+        if self._takes_coming and inside.coming is not None:
+            inside.coming, self._in_force = None, InForce(self._in_force.table, inside.place)
             self._show()
 
-    def _leave_coming(self, before: InForce) -> None:
-        """Returns to the contexts in force before lanes were to begin in coming ones."""
-        self._inmost.coming, self._in_force = None, before
-        self._show()
-
     def _infos_with(self, info: Any, memory: Any, hold: Any) -> Any:
-        if info.columns == {}:
-            return InfosInForce(self._in_force, info.mask)
-        return super()._infos_with(info, memory, hold)
+        if info.columns != {}:
+            return super()._infos_with(info, memory, hold)
+        if info.mask is None and self._infos is not None:
+            return self._infos
+        now = self._in_force  # looked up when infos are read
+        infos = Infos(columns=now, n=len(now.place), mask=info.mask, masks=now.masks)
+        if info.mask is None:
+            self._infos = infos
+        return infos
 
     def _take_charge(self) -> None:
         """Refuses steps of another `Contextual` around the same environment, whose contexts are no longer in force."""
@@ -569,12 +575,12 @@ class Contextual(Lifted):
         if self._log is not None:
             memory = self._memory  # the number of steps
             self._total += 0 if memory is None else int(np.atleast_1d(memory)[lanes].sum())
-        wanted: Sequence[Chosen | None] = wish or schedule.fixed or [None] * (self._lanes or 1)
-        given: list[Chosen | None] = [wanted[lane] for lane in lanes]
+        wanted = wish or schedule.fixed
+        given: list[Chosen | None] = [None if wanted is None else wanted[lane] for lane in lanes]
         if schedule.learns:
             self._reports.begin(lanes, [one is None and not values for one in given])
         if now.table.size > 4 * (len(now.place) + len(now.table.by_id)) + 64:
-            now = now.compacted()
+            self._in_force = now = now.compacted()
         rng = schedule.generator(self.env)
         places = schedule.draw(now.table, rng, len(lanes)) if wish is None and not values else None
         if places is None:
@@ -587,21 +593,9 @@ class Contextual(Lifted):
                 self._checked([new for new, one in zip(changed, chosen, strict=True) if new is not one], "options")
                 chosen = changed
             places = np.array(list(map(now.table.place_of, chosen)), np.intp)
-        self._put(now.with_places(places, lanes), now, lanes)
+        self._put(now.with_places(places, lanes), lanes)
 
     # Contexts in force.
-
-    def _attempt(self, lanes: Indices, resume: Callable[[], None] | None = None) -> _Attempt:
-        """Returns the context of what may change the contexts of lanes, and may be refused; then it calls `resume`."""
-        held = (self._in_force, self._bound, self._episodes, self._total, self.running)
-        replaces = self._binding.replaces
-        mark, replaced = self._schedule.mark(replaces), self._replaceable() if replaces else ()
-        undo = partial(self._take_back, lanes, held, mark, replaced, resume)
-        return _Attempt(self._follow_lanes, partial(self._settle, lanes, replaced), undo)
-
-    def _replaceable(self) -> tuple[Any, ...]:
-        """Returns the environments that a binding may replace."""
-        return (self._env_inside,) if self._lanes is None else getattr(self._env_inside, "envs", ())
 
     def _hold_episode(self) -> Callable[[], None] | None:
         """Returns a function that continues the episode of now, where a model of one lane is inside; or None."""
@@ -620,64 +614,24 @@ class Contextual(Lifted):
 
         return resume
 
-    def _take_back(
-        self, lanes: Indices, held: tuple[Any, ...], mark: Any, replaced: tuple[Any, ...], resume: Any
-    ) -> None:
-        """Rolls back current and pending contexts after a refused reset or step."""
-        if resume is not None:
-            resume()
-        tried = self._in_force
-        self._in_force, self._bound, self._episodes, self._total, self.running = held
-        self._schedule.go_back(mark)
-        if tried is self._in_force:
-            return
-        if self._sets_lanes and getattr(self._inmost, "coming", None) is not None:  # they were not put into it
-            self._inmost.coming = None
-        elif replaced:
-            close_replaced(self._replaceable(), replaced)
-            if self._lanes is None:
-                self._use(replaced[0])
-            else:
-                self._env_inside.envs = replaced
-        else:
-            places = None if self._lanes is None else lanes.tolist()
-            self._use(self._binding.apply(self._env_inside, self._in_force.in_lanes(), places))
-        self._show()
-
-    def _settle(self, lanes: Indices, replaced: tuple[Any, ...]) -> None:
-        """Completes a reset or step that was not refused."""
-        self._follow_lanes()
-        if replaced:
-            close_replaced(replaced, self._replaceable())
-        if self._log is not None:
-            for lane in lanes.tolist():
-                context = cast("dict[str, Any]", self._in_force.in_lanes()[lane])
-                self._log(self._episodes, self._total, dict(context))
-                self._episodes += 1
-
-    def _put(self, now: InForce, before: InForce, lanes: Indices) -> None:
-        """Puts contexts in force."""
-        self._in_force, table = now, now.table
+    def _put(self, now: InForce, lanes: Indices) -> None:
+        """Puts contexts in force in lanes."""
+        before, self._in_force, table = self._in_force, now, now.table
         if self._takes_coming:
             self._inmost.coming = Coming(table, before.place, now.place)
-        elif self._lanes is None or not self._binding.sets_features:
-            self._bind(now.in_lanes(), lanes.tolist())
-        elif table.are_named(before.place[lanes]) and table.are_named(now.place[lanes]):
-            as_arrays = isinstance(self._inmost, LaneContexts)
-            values = table.values(now.place[lanes], as_arrays)  # of the features that differ over the set
-            self._env_inside.put_context(values, cast("Any", lanes if as_arrays else lanes.tolist()))
+        elif self._takes_columns and table.are_named(before.place[lanes], now.place[lanes]):
+            self._inmost.put_context(table.values(now.place[lanes]), lanes)
         else:
-            self._binding.apply(self.env, now.in_lanes(), lanes.tolist())
+            self._bind(now.in_lanes(), lanes.tolist())
         self._show()
 
     def _bind(self, contexts: Sequence[Any], lanes: Sequence[int]) -> None:
         """Puts contexts in force by way of the binding, unless they are."""
-        binding, before = self._binding, self._bound
-        if before is not None and not binding.reapplies:
+        binding, before, sets_features = self._binding, self._bound, self._binding.sets_features
+        if before is not None and not binding.reapplies and not (sets_features and self._lanes is not None):
             begin = [lane for lane in lanes if contexts[lane] is not before[lane] and contexts[lane] != before[lane]]
-            is_one = self._lanes is None and binding.sets_features
             # Other code may have given the environment another context meanwhile.
-            if begin or not is_one or self._env_inside.context == before[0]:
+            if begin or not sets_features or self._env_inside.context == before[0]:
                 lanes = begin
         if lanes:
             self._use(binding.apply(self.env, contexts, None if self._lanes is None else lanes))
@@ -691,7 +645,7 @@ class Contextual(Lifted):
 
     def _show(self) -> None:
         """Holds the part of the contexts in force that observations and infos show."""
-        self._shown_in_infos = None
+        self._infos: Infos | None = None  # of lanes that all have the contexts in force
         if self._is_shown:
             vectors = self._view.vectors(self._in_force)
             self._view.hold(vectors if self._lanes is not None else vectors[0])
@@ -745,14 +699,16 @@ class Contextual(Lifted):
     def restore(self, snapshot: Snapshot) -> None:
         content, schedule = self._content(snapshot)
         lanes = np.arange(self._lanes or 1)
-        with self._attempt(lanes):
+        with _Attempt(self, lanes):
             if self._binding.replaces:
                 self._in_force, self._bound = content[1]["_in_force"], None
                 self._bind(self._in_force.in_lanes(), lanes.tolist())
             super().restore(Snapshot(self._kind, content))
             self._schedule.restore(schedule)
             self._take_charge()
-            self._in_force = self._in_force.over(self._schedule.contexts)
+            held = self._in_force.table.by_id
+            if held is not self.contexts and same_contexts(held, self.contexts):
+                self._in_force = self._in_force.compacted(self.contexts)  # a pickled snapshot has a set of its own
             self._show()
 
     # Copies.
@@ -764,22 +720,90 @@ class Contextual(Lifted):
         return Contextual(env, *args, **{**kwargs, "context_selector": copy.deepcopy(self.context_selector)})
 
 
-class _Attempt(AbstractContextManager[None]):
-    """Context of a reset or step in which lanes begin: an error takes their contexts back."""
+class _Beginning:
+    """A step in which lanes begin in contexts that were chosen ahead; an error in it leaves them to later ones."""
 
-    __slots__ = ("_settle", "_undo", "stepped")
+    __slots__ = ("_before", "_env")
 
-    def __init__(self, stepped: Callable[[], None], settle: Callable[[], None], undo: Callable[[], None]) -> None:
-        self.stepped, self._settle, self._undo = stepped, settle, undo
+    def __init__(self, env: Any) -> None:
+        self._env, self._before = env, env._in_force
+
+    def stepped(self) -> None:
+        """Takes over the contexts in which the lanes inside have begun."""
+        self._env._follow_lanes()
 
     def __enter__(self) -> None:
         return
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self._settle()
+            self._complete()
         else:
-            self._undo()
+            self._take_back()
+
+    def _complete(self) -> None:
+        return
+
+    def _take_back(self) -> None:
+        env = self._env
+        env._inmost.coming, env._in_force = None, self._before
+        env._show()
+
+
+class _Attempt(_Beginning):
+    """A reset, or a step in which lanes begin: an error in it takes back their contexts.
+
+    Args:
+        env: The wrapper.
+        lanes: The lanes that begin.
+        resume: Called first when it is taken back.
+    """
+
+    __slots__ = ("_held", "_lanes", "_mark", "_replaceable", "_resume")
+
+    def __init__(self, env: Any, lanes: Indices, resume: Callable[[], None] | None = None) -> None:
+        super().__init__(env)
+        self._lanes, self._resume = lanes, resume
+        self._held = env._bound, env._episodes, env._total, env.running
+        self._mark, self._replaceable = env._schedule.mark(env._binding.replaces), self._envs()
+
+    def _envs(self) -> tuple[Any, ...]:
+        """Returns the environments that the binding may replace."""
+        env = self._env
+        if not env._binding.replaces:
+            return ()
+        return (env._env_inside,) if env._lanes is None else getattr(env._env_inside, "envs", ())
+
+    def _complete(self) -> None:
+        env = self._env
+        env._follow_lanes()
+        close_replaced(self._replaceable, self._envs())
+        if env._log is not None:
+            for lane in self._lanes.tolist():
+                env._log(env._episodes, env._total, dict(env._in_force.in_lanes()[lane]))
+                env._episodes += 1
+
+    def _take_back(self) -> None:
+        env = self._env
+        if self._resume is not None:
+            self._resume()
+        tried, env._in_force = env._in_force, self._before
+        env._bound, env._episodes, env._total, env.running = self._held
+        env._schedule.go_back(self._mark)
+        if tried is env._in_force:
+            return
+        if env._takes_coming and env._inmost.coming is not None:  # they were not put into it
+            env._inmost.coming = None
+        elif self._replaceable:
+            close_replaced(self._envs(), self._replaceable)
+            if env._lanes is None:
+                env._use(self._replaceable[0])
+            else:
+                env._env_inside.envs = self._replaceable
+        else:
+            places = None if env._lanes is None else self._lanes.tolist()
+            env._use(env._binding.apply(env._env_inside, env._in_force.in_lanes(), places))
+        env._show()
 
 
 _LATEST: WeakValueDictionary[int, Contextual] = WeakValueDictionary()

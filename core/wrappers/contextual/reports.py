@@ -11,9 +11,9 @@ from ... import tree
 from ...context.selectors import Episodes
 from ...lane_values import lane
 from ...protocol.batch_env import either
-from ...protocol.infos import Infos
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID
 from ...wrapping.change import Specs
+from .schedule import Indices
 
 Success: TypeAlias = Callable[[dict[str, Any]], Any]
 """`(episode) -> success`, of a row of `Selector.tell` with the last `info` of the episode."""
@@ -37,7 +37,7 @@ class Reports:
     def __init__(self, env: Any, n: int | None, success: Success | None) -> None:
         self._env, self._n, self._success = env, n, success
         self.first_lane = 0  # the index of lane 0 among all that are stepped at the same time
-        self._info: Any = None  # of the last step
+        self._infos: Any = None  # of the last step
 
     def begin(self, lanes: Any, are_chosen: Any) -> None:
         """Begins episodes; `are_chosen` says for which of these lanes the selector has chosen the context."""
@@ -55,57 +55,56 @@ class Reports:
 
     def step(self, reward: Any, terminated: Any, truncated: Any, info: Any) -> None:
         """Watches a step of one lane."""
-        totals, begun, open_, steps = self._env.running
-        total = totals + (reward if isinstance(reward, (float, int, np.number)) else _sum(reward))
-        self._env.running, self._info = (total, begun, open_, steps + 1), info
-        if (terminated or truncated) and open_:
-            self._report([0], [bool(terminated)])
+        self._count(reward if isinstance(reward, (float, int, np.number)) else _sum(reward), (info,))
+        if terminated or truncated:
+            self.end(None, bool(terminated))
 
     def step_agents(self, rewards: Mapping[Any, Any], terminated: Any, truncated: Any, infos: Any) -> None:
         """Watches a step of several agents, who share an episode."""
-        totals, begun, open_, steps = self._env.running
-        total = totals + sum(map(_sum, rewards.values()))
-        self._env.running, self._info = (total, begun, open_, steps + 1), infos
-        if open_ and not self._env.agents:
+        self._count(_sum(rewards), (infos,))
+        if not self._env.agents:
             ends, cuts = cast("tuple[dict[Any, bool], dict[Any, bool]]", (terminated or {}, truncated or {}))
-            is_cut = any(flag and not ends.get(agent) for agent, flag in cuts.items())
-            self._report([0], [not is_cut])
+            self.end(None, not any(flag and not ends.get(agent) for agent, flag in cuts.items()))
 
     def step_lanes(self, reward: Any, terminated: Any, truncated: Any, infos: Any, restart: Any, hold: Any) -> None:
         """Watches a step of a batch; flags are None where no lane has ended."""
-        totals, begun, open_, steps = self._env.running
         if type(reward) is not np.ndarray or reward.ndim != 1:
             spec = self._env.env.reward_spec
-            reward = np.array([_sum(lane(spec, reward, index)) for index in range(len(open_))])
-        if restart is not None or hold is not None:
-            begun = begun + either(restart, hold)  # a step that a lane begins or waits in does not count
-        self._env.running, self._info = (totals + reward, begun, open_, steps + 1), infos
+            reward = np.array([_sum(lane(spec, reward, index)) for index in range(len(infos))])
+        self._count(reward, infos, either(restart, hold))
         if terminated is not None:
-            over = (terminated | truncated) & open_
-            if np.count_nonzero(over):
-                self._report(over.nonzero()[0].tolist(), terminated[over].tolist())
+            self.end(terminated | truncated, terminated)
 
-    def end(self, lanes: Any, terminated: bool) -> None:
-        """Reports episodes that a wrapper outside has ended: in a batch those of the lanes in a mask, None for all."""
-        over = np.flatnonzero(self._env.running[2] if lanes is None else self._env.running[2] & lanes)
-        if len(over):
-            self._report(over.tolist(), [terminated] * len(over))
-
-    def _report(self, lanes: list[int], terminated: list[bool]) -> None:
+    def _count(self, reward: Any, infos: Any, idle: Any = None) -> None:
         totals, begun, open_, steps = self._env.running
-        if self._n is None:
-            returns, lengths, still, infos = [float(totals)], [steps - begun], False, Infos([self._info])
-        else:
-            returns, lengths, still = totals[lanes].tolist(), (steps - begun[lanes]).tolist(), open_.copy()
-            still[lanes], infos = False, cast("Infos", self._info)
+        begun = begun if idle is None else begun + idle  # a step that a lane begins or waits in does not count
+        self._env.running, self._infos = (totals + reward, begun, open_, steps + 1), infos
+
+    def end(self, lanes: Any, terminated: Any) -> None:
+        """Reports the episodes that have ended: in a batch those of the lanes in a mask, None for all."""
+        open_ = np.atleast_1d(self._env.running[2])
+        over = np.flatnonzero(open_ if lanes is None else open_ & lanes)
+        if len(over):
+            self._report(over, np.broadcast_to(terminated, len(open_))[over].tolist())
+
+    def _report(self, over: Indices, terminated: list[bool]) -> None:
+        (totals, begun, open_, steps), infos, lanes = self._env.running, self._infos, over.tolist()
         ids, contexts = self._env.in_force_at(lanes)
-        columns: dict[str, list[Any]] = {CONTEXT_ID: ids, "return": returns, "length": lengths}
-        columns |= {"terminated": terminated, "success": [None] * len(lanes)}
-        columns["lane"] = [self.first_lane + index for index in lanes]
+        columns: dict[str, list[Any]] = {
+            CONTEXT_ID: ids,
+            "return": np.atleast_1d(totals)[over].tolist(),
+            "length": (steps - np.atleast_1d(begun)[over]).tolist(),
+            "terminated": terminated,
+            "success": [None] * len(lanes),
+            "lane": [self.first_lane + index for index in lanes],
+        }
         episodes = Episodes(columns, contexts)
-        if self._success is not None or infos.columns is None or not infos.columns.keys() <= {CONTEXT, CONTEXT_ID}:
+        named = getattr(infos, "columns", None)
+        if self._success is not None or named is None or not named.keys() <= {CONTEXT, CONTEXT_ID}:
             columns["success"] = [self.success_of(row, infos[i]) for i, row in zip(lanes, episodes, strict=True)]
-        self._env.running = totals, begun, still, steps
+        still = np.atleast_1d(open_).copy()
+        still[over] = False
+        self._env.running = totals, begun, False if self._n is None else still, steps
         self._env.context_selector.tell(episodes)
 
     def success_of(self, row: Mapping[str, Any], info: Mapping[Any, Any]) -> float | None:

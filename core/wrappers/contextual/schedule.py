@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from ...batching.context_table import Coming, ContextTable, Places
 from ...context import selectors
 from ...context.binding import Binding
-from ...context.features import Categorical, Feature, UniformInteger, extremes
+from ...context.features import Categorical, Feature, UniformInteger
 from ...context.selectors import Random, RoundRobin, Sampled, Selector, Static
 from ...context.sets import Context, Contexts, contexts_of, fill, load_contexts, same_contexts
 from ...context.space import ContextSpace
 from ...errors import ContextError, nearest
-from ...protocol.infos import SomeLanes
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID
 from ...spec.base import shown
 from ...structural_equality import Structured
@@ -59,55 +58,58 @@ class SetTable(ContextTable):
             n: _array(column) for n, column in lists.items() if any(not _same(v, column[0]) for v in column)
         }
 
-    def are_named(self, places: Places) -> bool:
-        """Returns True if rows are those of the set."""
-        return bool((places < len(self.by_id)).all())
+    def are_named(self, *places: Places) -> bool:
+        """Returns True if all rows are those of the set."""
+        return all(bool((some < len(self.by_id)).all()) for some in places)
 
     def place_of(self, chosen: Chosen) -> int:
         """Returns the place of a context, which is added unless it is of the set."""
         place = self._places.get(chosen.key)
         if place is None or self.context(place) is not chosen.context:
+            place = self.size
             self.add([chosen.context])
-            (place,) = self._name([chosen.key]).tolist()
+            self._name(objects([chosen.key]))
             if chosen.is_given:
                 self.given.add(place)
         return place
 
-    def values(self, places: Places, as_arrays: bool) -> dict[str, Any]:
-        """Returns the values of the features that differ over the set, by feature; as lists those of no array."""
-        return {
-            name: column[places] if as_arrays and not column.dtype.hasobject else column[places].tolist()
-            for name, column in self._differing.items()
-        }
+    def values(self, places: Places) -> dict[str, Any]:
+        """Returns the values of the features that differ over the set, by feature."""
+        return {name: column[places] for name, column in self._differing.items()}
 
-    def add_named(self, under: Places, columns: Mapping[str, NDArray[Any]], ids: Sequence[Hashable]) -> Places:
+    def add_named(self, under: Places, columns: Mapping[str, NDArray[Any]], ids: NDArray[Any]) -> Places:
         """Adds a block of rows, see `add_block`, with ids; returns their places."""
+        first = self.size
         self.add_block(under, columns)
-        return self._name(ids)
+        self._name(ids)
+        return np.arange(first, self.size)
 
-    def _name(self, ids: Sequence[Hashable]) -> Places:
-        """Gives ids to the last rows, which were added without; returns their places."""
+    def _name(self, ids: NDArray[Any]) -> None:
+        """Gives ids to the last rows, which were added without."""
         if self.size > len(self.ids):
             self.ids = np.concatenate((self.ids, np.empty(max(self.size, 64), object)))
-        places = np.arange(self.size - len(ids), self.size)
-        for place, key in zip(places.tolist(), ids, strict=True):
-            self.ids[place] = key
-        return places
+        self.ids[self.size - len(ids) : self.size] = ids
 
-    def compacted(self, places: Places, by_id: Contexts | None = None) -> tuple[SetTable, Places]:
-        """Returns a table of the set and these rows only, with their places in it.
-
-        Args:
-            places: The rows.
-            by_id: An equal set to use instead, if it is another object.
-        """
-        table, named = SetTable(self.by_id if by_id is None else by_id), len(self.by_id)
-        kept, new = np.unique(places[places >= named], return_inverse=True)
-        result = places.copy()
-        result[places >= named] = named + new
-        for place, key, context in zip(kept.tolist(), self.ids[kept].tolist(), self.contexts(kept), strict=True):
-            table.place_of(Chosen(key, context, place in self.given))
-        return table, result
+    def compacted(self, places: Places, by_id: Contexts) -> InForce:
+        """Returns rows in force in a table of them and of the set alone, which is given as an equal object."""
+        table, now = copy.copy(self), np.arange(self.size)
+        ContextTable.__init__(table, by_id.values())
+        kept, alone = np.zeros(self.size, bool), np.ones(self.size, bool)
+        kept[places], alone[: len(by_id)] = True, False
+        for first, under, _ in self._blocks:
+            kept[under[kept[first : first + len(under)]]], alone[first : first + len(under)] = True, False
+        rows = [(kept & alone).nonzero()[0]]
+        now[rows[0]] = table.size + np.arange(len(rows[0]))
+        table.add(self.contexts(rows[0]))
+        for first, under, columns in self._blocks:
+            chosen = kept[first : first + len(under)].nonzero()[0]
+            now[first + chosen] = table.size + np.arange(len(chosen))
+            rows.append(first + chosen)
+            if len(chosen):
+                table.add_block(now[under[chosen]], {name: column[chosen] for name, column in columns.items()})
+        table.by_id, table.seen, table.given = by_id, None, {int(now[row]) for row in self.given if kept[row]}
+        table.ids = np.concatenate((self.ids[: len(by_id)], self.ids[np.concatenate(rows)]))
+        return InForce(table, now[places])
 
 
 def _same(value: Any, other: Any) -> bool:
@@ -198,56 +200,60 @@ _MANY = 16
 """From so many lanes on, sampling columns is faster than one context after the other."""
 
 
-class InForce(Structured):
-    """The contexts in force: their places in a table, one a lane; never changed.
+class InForce(Structured, Mapping[str, Any]):
+    """The contexts in force: their places in a table, one a lane; never changed. As a mapping, the columns of infos.
 
     An environment without lanes counts as one.
+
+    Attributes:
+        masks: Which lanes' contexts were given by their values, as `Infos.masks`; None for no lane.
     """
 
-    __slots__ = ("_entries", "place", "table")
-
-    _entries: Mapping[str, Any]
+    _columns: dict[str, NDArray[Any]] | None = None  # not by `cached_property`, whose lock costs as much as they do
+    _first: dict[str, Any] | None = None
 
     def __init__(self, table: SetTable, place: Places) -> None:
         self.table, self.place = table, place
+        given = np.array([row in table.given for row in place.tolist()]) if table.given else None
+        self.masks = None if given is None or not given.any() else {CONTEXT: given}
 
     @property
-    def ids(self) -> NDArray[Any]:
-        """The ids, an object array of shape (n,), read-only because infos hold it."""
-        ids = self.table.ids[self.place]
-        ids.flags.writeable = False
-        return ids
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The ids, and the values of contexts without one; read-only, because infos hold them."""
+        if self._columns is not None:
+            return self._columns
+        masks, columns = self.masks or {}, {CONTEXT_ID: self.table.ids[self.place]}
+        for name, given in masks.items():
+            each = zip(self.in_lanes(), given.tolist(), strict=True)
+            columns[name] = objects([context if is_given else None for context, is_given in each])
+        for array in (*columns.values(), *masks.values()):
+            array.flags.writeable = False
+        self._columns = columns
+        return columns
 
-    def entries(self, lanes: bool) -> Mapping[str, Any]:
-        """Returns the entries of infos: the ids, and the values of contexts without one."""
-        if hasattr(self, "_entries"):
-            return self._entries
-        ids, given = self.ids, self.given()
-        if given is None:
-            self._entries = {CONTEXT_ID: ids if lanes else ids[0]}
-        elif not lanes:
-            self._entries = {CONTEXT_ID: ids[0], CONTEXT: self.in_lanes()[0]}
-        else:
-            each = zip(given.tolist(), self.place.tolist(), strict=True)
-            values = objects([self.table.context(place) if one else None for one, place in each])
-            for array in (values, given):
-                array.flags.writeable = False  # infos hold it
-            self._entries = SomeLanes({CONTEXT_ID: ids, CONTEXT: values}, {CONTEXT: given})
-        return self._entries
+    @property
+    def first(self) -> dict[str, Any]:
+        """The entries of the first lane."""
+        if self._first is None:
+            given = {} if self.masks is None else {CONTEXT: self.in_lanes()[0]}
+            self._first = {CONTEXT_ID: self.table.ids[self.place[0]], **given}
+        return self._first
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
 
     def in_lanes(self) -> list[Context]:
         """Returns the full contexts, n of them."""
         return self.table.contexts(self.place)
 
-    def given(self) -> NDArray[np.bool_] | None:
-        """Returns the lanes whose contexts were given by their values; None for none."""
-        rows = self.table.given
-        given = np.array([place in rows for place in self.place.tolist()]) if rows else None
-        return None if given is None or not given.any() else given
-
     def parts(self) -> list[tuple[str, Any]]:
-        given = self.given()
-        return [("contexts", self.in_lanes()), ("ids", self.ids), ("given", None if given is None else given.tolist())]
+        return [("contexts", self.in_lanes()), ("ids", self[CONTEXT_ID]), ("masks", self.masks)]
 
     def with_places(self, places: Places, lanes: Indices) -> InForce:
         """Returns what is in force once some lanes have other contexts of the table."""
@@ -255,33 +261,20 @@ class InForce(Structured):
         place[lanes] = places
         return InForce(self.table, place)
 
-    def compacted(self) -> InForce:
-        """Returns the same, in a table without the rows that are no longer in force."""
-        return InForce(*self.table.compacted(self.place))
-
-    def over(self, contexts: Contexts) -> InForce:
-        """Returns the same with another object for an equal set, as a pickled snapshot has one of its own."""
-        if self.table.by_id is contexts or not same_contexts(self.table.by_id, contexts):
-            return self
-        return InForce(*self.table.compacted(self.place, contexts))
-
-
-def _settled(name: str) -> Any:
-    """Returns a property; before it is read or set, choices of episodes that have not begun are taken back."""
-
-    def get(schedule: Schedule) -> Any:
-        schedule.settle()
-        return getattr(schedule, name)
-
-    def put(schedule: Schedule, value: Any) -> None:
-        schedule.settle()
-        setattr(schedule, name, value)
-
-    return property(get, put)
+    def compacted(self, contexts: Contexts | None = None) -> InForce:
+        """Returns the same, in a table without other rows; `contexts` is an equal set to use instead."""
+        return self.table.compacted(self.place, self.table.by_id if contexts is None else contexts)
 
 
 class Schedule:
-    """Contexts for episodes: out of a set by a selector, with noise, or fixed by the user."""
+    """Contexts for episodes: out of a set by a selector, with noise, or fixed by the user.
+
+    Attributes:
+        fixed: The context of each lane; None for all, or in one lane, where the selector chooses.
+        next: The context of the next episode, where it has been chosen already.
+        rng: The generator of all choices; None before the first.
+        coming: Contexts that were chosen ahead of their episodes; `settle` takes them back.
+    """
 
     def __init__(
         self,
@@ -291,26 +284,20 @@ class Schedule:
         noise: Noise,
         space: ContextSpace | None,
     ) -> None:
-        self._selector: Selector = (
-            selector  # first, for copies of a selector share its contexts, and so do then the rest
-        )
+        self.selector = selector  # first, for copies of a selector share its contexts, and so do then the rest
         self.contexts, self.default_context = contexts, default_context
         self.noise, self.space = noise, space
-        # Both are replaced, never changed, for snapshots share them.
-        self.next: Chosen | None = None  # the context of the next episode, where it has been chosen already
-        self._fixed: list[Chosen | None] | None = None
-        self._rng: np.random.Generator | None = None  # of all choices, from the first one on
-        self.coming: Coming | None = None  # contexts that were chosen ahead of their episodes
+        # Replaced, never changed, for snapshots share them.
+        self.next: Chosen | None = None
+        self.fixed: list[Chosen | None] | None = None
+        self.rng: np.random.Generator | None = None
+        self.coming: Coming | None = None
         self._before_coming: Any = None  # the `mark` before that
-
-    fixed: list[Chosen | None] | None = _settled("_fixed")  # the context of each lane; None where the selector chooses
-    selector: Selector = _settled("_selector")
-    rng: np.random.Generator | None = _settled("_rng")  # of all choices; None before the first
 
     @property
     def learns(self) -> bool:
         """True if the selector learns from how episodes end."""
-        return self._selector.learns
+        return self.selector.learns
 
     def __getstate__(self) -> dict[str, Any]:
         self.settle()
@@ -328,6 +315,7 @@ class Schedule:
         if coming is not None and coming.first <= coming.last:
             coming.held = now.place
             return coming, now
+        self.settle()
         rng, selector = self.generator(env), self.selector
         if type(selector) not in _BY_POSITION or type(rng) is not np.random.Generator or not self._can_draw:
             return None
@@ -345,16 +333,16 @@ class Schedule:
         """Takes back the choices of episodes that have not begun."""
         coming = self.coming
         if coming is not None:
-            self._selector.before_reading = None
+            self.selector.before_reading = None
             self.go_back(self._before_coming)
             if coming.first:
-                self.draw(None, cast("np.random.Generator", self._rng), coming.first)
+                self.draw(None, cast("np.random.Generator", self.rng), coming.first)
 
     @property
     def _can_draw(self) -> bool:
         """True if the selector decides alone, and numbers for noise do not come between those of two choices."""
-        noise, selector = self.noise, self._selector
-        if self.next is not None or self._fixed is not None or selector.contexts is not self.contexts:
+        noise, selector = self.noise, self.selector
+        if self.next is not None or self.fixed is not None or selector.contexts is not self.contexts:
             return False
         return not noise.names or (noise.is_flat and self._takes_no_numbers)
 
@@ -364,7 +352,7 @@ class Schedule:
         Returns:
             Their places; None, before anything has changed, if they must be chosen one by one.
         """
-        selector = self._selector
+        selector = self.selector
         if not self._can_draw:
             return None
         if isinstance(selector, Sampled):
@@ -373,12 +361,12 @@ class Schedule:
             if columns is None or table is None:
                 return None
             base = table.place_of(Chosen(None, selector.defaults))
-            return table.add_named(np.full(k, base), columns, range(first, first + k))
+            return table.add_named(np.full(k, base), columns, np.arange(first, first + k).astype(object))
         places = selector.select_places(rng, k)
         if places is None or not self.noise.names:
             return places
         columns = self.noise.columns(list(self.contexts.values()), places, rng)
-        return None if table is None else table.add_named(places, columns, table.ids[places].tolist())
+        return None if table is None else table.add_named(places, columns, table.ids[places])
 
     def begin(self) -> None:
         """Restarts the selector."""
@@ -392,10 +380,8 @@ class Schedule:
     def ends(self) -> Sequence[Context]:
         """Returns the contexts of the set, or of a sampled one the two with all features least and greatest."""
         contexts = list(self.contexts.values())
-        if not self.selector.drawn_from:
-            return contexts
-        ends = {name: extremes(feature) for name, feature in self.selector.drawn_from.items()}
-        return [{**contexts[0], **{name: pair[end] for name, pair in ends.items()}} for end in (0, -1)]
+        corners = self.selector.corners(contexts[0])
+        return [corners[0], corners[-1]] if self.selector.drawn_from else contexts
 
     def reachable(self) -> list[dict[str, Any]]:
         """Returns contexts between which all lie that may come into force."""
@@ -410,14 +396,14 @@ class Schedule:
         """Returns the generator of all choices; the first time it is a copy of the environment's context stream."""
         rng = self.rng
         if rng is None:
-            self._rng = rng = copy.deepcopy(env.streams.context)
+            self.rng = rng = copy.deepcopy(env.streams.context)
         return rng
 
     def select_next(self, env: Any) -> Chosen:
         """Returns the choice for the next episode, before noise; the selector moves on now."""
         before = self.mark()
         try:
-            self.next = chosen = Chosen(*self.selector.select(self.generator(env)))
+            self.next = chosen = Chosen(*cast("Any", self.selector.select(self.generator(env))))
         except BaseException:  # functions of the user choose
             self.go_back(before)
             raise
@@ -426,13 +412,13 @@ class Schedule:
     def peek(self, env: Any) -> Chosen:
         """Returns the fixed context, or the one that is chosen next; the selector stays where it is."""
         fixed = self.fixed[0] if self.fixed else None
-        return fixed or self.next or Chosen(*self.selector.peek(self.generator(env)))
+        return fixed or self.next or Chosen(*cast("Any", self.selector.peek(self.generator(env))))
 
     def choose(self, rng: np.random.Generator, given: Chosen | None) -> Chosen:
         """Returns the context of one episode that begins: a given one, or else that of the selector, which moves on."""
         chosen = given or self.next
         if chosen is None:
-            chosen = Chosen(*self.selector.select(rng))
+            chosen = Chosen(*cast("Any", self.selector.select(rng)))
         if given is None:
             self.next = None
         if self.noise.names and not chosen.is_given:
@@ -477,7 +463,7 @@ class Schedule:
 
     def mark(self, random: bool = False) -> tuple[Selector, dict[str, Any], Any, Any, Any]:
         """Returns what choices change, for `go_back`: less than a snapshot, and of no use elsewhere."""
-        selector, rng, state = self.selector, self._rng, None
+        selector, rng, state = self.selector, self.rng, None
         if rng is not None and (random or self.noise.names or not self._takes_no_numbers):
             state = rng.bit_generator.state
         attributes = {"_position": selector.position} if selector.learns else vars(selector).copy()
@@ -487,35 +473,30 @@ class Schedule:
 
     @property
     def _takes_no_numbers(self) -> bool:
-        return self._selector.by_position or type(self._selector) in _WITHOUT_NUMBERS
+        return self.selector.by_position or type(self.selector) in _WITHOUT_NUMBERS
 
     def go_back(self, mark: tuple[Selector, dict[str, Any], Any, Any, Any]) -> None:
         """Takes back all choices since a `mark`."""
-        self._selector, held, self._rng, state, self.next = mark
+        self.selector, held, self.rng, state, self.next = mark
         self.coming = self._before_coming = None
-        attributes: dict[str, Any] = vars(self._selector)
-        if not self._selector.learns:  # from episodes of others, too; its choices are in `position`
+        attributes: dict[str, Any] = vars(self.selector)
+        if not self.selector.learns:  # from episodes of others, too; its choices are in `position`
             attributes.clear()
         attributes.update(held)
-        if state is not None and self._rng is not None:
-            self._rng.bit_generator.state = state
+        if state is not None and self.rng is not None:
+            self.rng.bit_generator.state = state
 
     def snapshot(self) -> Any:
         """Returns all that decides coming choices; not a selector that learns, which is always the same object."""
-        return copy.deepcopy((None if self.learns else self.selector, self._rng)), self.next, self.fixed
+        return copy.deepcopy((None if self.selector.learns else self.selector, self.rng)), self.next, self.fixed
 
     def restore(self, content: Any) -> None:
         """Restores the result of `snapshot`."""
-        selector_and_rng, self.next, self._fixed = content
-        self.coming = self._before_coming = None
-        held, self._rng = copy.deepcopy(selector_and_rng)
-        self._selector = selector = self._selector if held is None else held
-        has_others = selector.contexts is not self.contexts and type(selector) in _BY_POSITION
-        if has_others and same_contexts(selector.contexts, self.contexts):
-            # Of a snapshot that was pickled; with the same object, contexts can be chosen by their places.
-            position = selector.position
-            self.begin()
-            selector.position = position
+        selector_and_rng, self.next, self.fixed = content
+        held, self.rng = copy.deepcopy(selector_and_rng)
+        self.selector = selector = self.selector if held is None else held
+        if held is not None and same_contexts(selector.contexts, self.contexts):
+            selector.contexts = self.contexts  # those of a snapshot that was pickled are others
 
 
 def full_set(

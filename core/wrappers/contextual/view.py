@@ -1,4 +1,4 @@
-"""The agent's view of contexts: beside observations, as scaled numbers within bounds, and in infos."""
+"""The agent's view of contexts: scaled numbers within bounds, beside observations."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import tree
 from ...context.binding import check_names
 from ...context.features import is_number
 from ...errors import ContextError, SpecError, nearest
-from ...protocol.infos import Infos
+from ...flattening import Flattening
 from ...spec import Array, Discrete, SpecTree
 from .schedule import Context, InForce, Schedule
 
@@ -38,12 +37,8 @@ def append(inner: SpecTree, view: View, lanes: bool) -> Layout:
             f"observation: expected a one-dimensional float array to append a context to, got {inner}; "
             "use dict_observation_space=True, or hide_context=True"
         )
-    size, dtype, context = inner.shape[0], inner.dtype, _between(view.low, view.high, inner.dtype)
-    numbers = context.shape[0]
-    ends: list[Any] = []
-    for name, none in (("low", -np.inf), ("high", np.inf)):
-        bounds = [np.full(s.shape, none) if getattr(s, name) is None else getattr(s, name) for s in (inner, context)]
-        ends.append(None if all(getattr(s, name) is None for s in (inner, context)) else np.concatenate(bounds))
+    size, dtype, numbers = inner.shape[0], inner.dtype, view.flat.spec.shape[0]
+    whole = Flattening({"state": inner, "context": view.flat.spec}, dtype=dtype).spec
     place: Any = (slice(None), slice(size)) if lanes else slice(size)
     empty: Any = None
 
@@ -58,42 +53,34 @@ def append(inner: SpecTree, view: View, lanes: bool) -> Layout:
         whole[place] = observation
         return whole
 
-    low, high = ends
-    return Layout(Array((size + numbers,), dtype, low, high, inner.name), hold, join)
+    return Layout(Array(whole.shape, dtype, whole.low, whole.high, inner.name), hold, join)
 
 
 def put_beside(inner: SpecTree, view: View, lanes: bool, keys: tuple[str, str], by_name: bool = False) -> Layout:
     """Returns the layout of a dict with two entries: the observation, and the context as a vector or by feature."""
     state, context = keys
-    ends = np.cumsum([0, *view.sizes.values()]).tolist()
-    places: dict[str, Any] = {
-        name: (Ellipsis, slice(start, end)) if view.sizes[name] != 1 else (Ellipsis, start)
-        for name, start, end in zip(view.names, ends, ends[1:], strict=False)
-    }
     held: Any = None
-
-    def parts(vector: NDArray[np.float64]) -> Any:
-        return {name: vector[place][()] for name, place in places.items()} if by_name else vector
 
     def hold(vector: NDArray[np.float64]) -> None:
         nonlocal held
-        held = parts(vector)
+        held = view.flat.unflatten(vector) if by_name else vector
 
     def join(observation: Any, memory: Any = None) -> dict[str, Any]:
         shown = {name: value.copy() for name, value in held.items()} if by_name else held.copy()
         return {state: observation, context: shown}
 
-    spec = tree.map_leaves(_between, parts(view.low), parts(view.high))
-    return Layout({state: inner, context: spec}, hold, join)
-
-
-def _between(low: Any, high: Any, dtype: Any = np.float64) -> Array:
-    below, above = (None if np.isinf(bound).all() else bound.astype(dtype) for bound in (low, high))
-    return Array(low.shape, dtype, below, above)
+    return Layout({state: inner, context: view.spec if by_name else view.flat.spec}, hold, join)
 
 
 class View:
-    """The agent's view of contexts: which features, where, and within which bounds."""
+    """The agent's view of contexts: which features, where, and within which bounds.
+
+    Attributes:
+        names: The visible features.
+        factors: The divisor of each.
+        spec: The spec of each, scaled.
+        flat: Their numbers as one vector.
+    """
 
     env_bounds: tuple[Any, Any] = (None, None)  # of the environment's own observation
 
@@ -122,7 +109,6 @@ class View:
             )
         if scale == "by_default" and schedule.default_context is None:
             raise ContextError("scale_context_features: 'by_default' needs default_context, which was not given")
-        self.sizes = {name: np.size(contexts[0][name]) for name in self.names}
         self.factors = {name: np.asarray(1.0) for name in self.names}
         for name in self.names:
             numbers = [self._number(name, context[name]) for context in contexts]
@@ -153,7 +139,7 @@ class View:
         """Decides the bounds of the visible numbers, and of noise."""
         contexts, noise = self._schedule.ends(), self._schedule.noise
         check_names(self._context_bounds, contexts[0], "feature")
-        lows, highs = [np.zeros(0)], [np.zeros(0)]
+        self.spec: dict[str, Array] = {}
         for name in self.names:
             low, high = self._bounds_of(name)
             if not self._clip and name in noise.names:
@@ -167,9 +153,11 @@ class View:
             factor = np.broadcast_to(self.factors[name], np.shape(contexts[0][name]))
             with np.errstate(invalid="ignore"):
                 one, other = np.asarray(low) / factor, np.asarray(high) / factor
-            lows.append(np.minimum(one, other).ravel())
-            highs.append(np.maximum(one, other).ravel())
-        self.low, self.high = np.concatenate(lows), np.concatenate(highs)
+            least, most = (
+                None if np.isinf(end).all() else end for end in (np.minimum(one, other), np.maximum(one, other))
+            )
+            self.spec[name] = Array(factor.shape, np.float64, least, most)
+        self.flat = Flattening(self.spec, dtype=np.float64, what="context")
         noise.limits = {name: self._bounds_of(name) for name in noise.names} if self._clip else {}
 
     def _bounds_of(self, name: str) -> tuple[Any, Any]:
@@ -191,8 +179,7 @@ class View:
 
     def check(self, context: Context, what: str) -> None:
         """Checks that the spec holds under a context that is not in the set."""
-        vector = self._vector(context)
-        if (vector < self.low).any() or (vector > self.high).any():
+        if not self.flat.spec.contains(self._vector(context)):
             raise ContextError(f"{what}: {context} lies outside of the bounds of the context")
 
     def widened(self, under: SpecTree) -> SpecTree:
@@ -237,27 +224,25 @@ class View:
     def vectors(self, now: InForce) -> NDArray[np.float64]:
         """Returns the visible parts of the contexts in force, of shape (n, numbers)."""
         table = now.table
-        seen = np.zeros((0, self.low.size)) if table.seen is None else table.seen
+        seen = np.zeros((0, *self.flat.spec.shape)) if table.seen is None else table.seen
         while len(seen) < table.size:
             block = table.block_at(len(seen))
             if isinstance(block, int):
                 new = np.array([self._vector(table.context(place)) for place in range(len(seen), block)])
             else:
                 under, columns = block
-                new, start = seen[under], 0
-                for name, size in self.sizes.items():
+                new = seen[under]
+                for name, place in zip(self.names, self.flat.slices.values(), strict=True):
                     if name in columns:
-                        factor = self.factors[name] if self._any_scale else 1.0
-                        new[:, start] = np.asarray(columns[name], np.float64) / factor
-                    start += size
+                        new[:, place.start] = self._scaled(name, columns[name].astype(np.float64))
             table.seen = seen = np.concatenate((seen, new))
         return seen[now.place]
 
     def _vector(self, context: Context) -> NDArray[np.float64]:
-        parts = [self._number(name, context[name]) for name in self.names]
-        if self._any_scale:
-            parts = [part / self.factors[name] for name, part in zip(self.names, parts, strict=True)]
-        return np.concatenate([np.zeros(0), *(part.ravel() for part in parts)])
+        return self.flat.flatten({name: self._scaled(name, self._number(name, context[name])) for name in self.names})
+
+    def _scaled(self, name: str, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        return numbers / self.factors[name] if self._any_scale else numbers
 
     def _number(self, name: str, value: Any) -> NDArray[np.float64]:
         if name in self._features:
@@ -294,33 +279,3 @@ def _select(contexts: Sequence[Context], chosen: Sequence[str] | str | None, mas
     if len(set(names)) < len(names):
         raise ContextError(f"state_context_features: expected each feature once, got {names}")
     return [name for name in names if name not in (mask or ())]
-
-
-# Infos.
-
-
-class InfosInForce(Infos):
-    """Infos of nothing but contexts, which are looked up when they are read."""
-
-    __slots__ = ("_now",)
-    _lanes = None
-
-    def __init__(self, now: InForce, mask: NDArray[np.bool_] | None) -> None:
-        self._now, self.mask = now, mask
-
-    @property
-    def _n(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return len(self._now.place)
-
-    def __reduce__(self) -> Any:
-        return InfosInForce, (self._now, self.mask)  # by no attributes, because two are computed
-
-    @property
-    def columns(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The columns."""
-        return self._now.entries(True)
-
-    @property
-    def masks(self) -> Mapping[Any, NDArray[np.bool_]] | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The masks of single columns."""
-        return getattr(self.columns, "masks", None)
