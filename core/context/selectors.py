@@ -161,15 +161,7 @@ class Selector(ABC):
         Returns:
             Integers of shape (n,). Returns None and changes nothing if this selector can only choose one at a time.
         """
-        if type(self) not in (RoundRobin, Random, Static) or type(rng) is not np.random.Generator or not self.contexts:
-            return None  # a class of the user's own may choose in another way
-        places = self._places(rng, n)
-        self._advance(n, self.contexts_keys[places[-1]])
-        return places
-
-    def _places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp]:
-        """Returns the places of n contexts, for `select_places`."""
-        raise NotImplementedError
+        return None
 
     def peek(self, rng: np.random.Generator) -> tuple[Any, Context]:
         """Returns the next result of `select` without advancing the selector or its random generator."""
@@ -288,34 +280,43 @@ def _check_same(given: Contexts, contexts: Contexts) -> None:
                 )
 
 
-class RoundRobin(Selector):
+class _ByPlace(Selector):
+    """Chooses places in the set, one or many at once."""
+
+    def _places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp]:
+        """Returns the places of n contexts, with the numbers of `rng` that n calls with 1 take."""
+        raise NotImplementedError
+
+    def choose(self, rng: np.random.Generator) -> Any:
+        return self.contexts_keys[self._places(rng, 1)[0]] if self.contexts_keys else None
+
+    def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
+        if type(self) not in (RoundRobin, Random, Static) or type(rng) is not np.random.Generator or not self.contexts:
+            return None  # a class of the user's own may choose in another way
+        places = self._places(rng, n)
+        self._advance(n, self.contexts_keys[places[-1]])
+        return places
+
+
+class RoundRobin(_ByPlace):
     """Cycles through the contexts in order.
 
     Lane i starts with context i; see `Selector.lane`.
     """
-
-    def choose(self, rng: np.random.Generator) -> Any:
-        keys = self.contexts_keys
-        return keys[(self.lane + self.position["n_calls"]) % len(keys)] if keys else None
 
     def _places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp]:
         first: int = self.lane + self.position["n_calls"]
         return np.arange(first, first + n) % len(self.contexts_keys)
 
 
-class Random(Selector):
+class Random(_ByPlace):
     """Chooses a context uniformly at random."""
 
-    def choose(self, rng: np.random.Generator) -> Any:
-        keys = self.contexts_keys
-        return keys[int(rng.integers(len(keys)))] if keys else None
-
     def _places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp]:
-        # The same numbers as of n calls, and the generator is then in the same state.
         return rng.integers(len(self.contexts_keys), size=n, dtype=np.intp)
 
 
-class Static(Selector):
+class Static(_ByPlace):
     """Always chooses the same context.
 
     Args:
@@ -337,12 +338,8 @@ class Static(Selector):
         if self._static is not None and self._static not in self.contexts_keys:
             raise ContextError(f"Static: {self._unknown(self._static)}")
 
-    def choose(self, rng: np.random.Generator) -> Any:
-        keys = self.contexts_keys
-        return self._static if self._static is not None or not keys else keys[0]
-
     def _places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp]:
-        return np.full(n, self.contexts_keys.index(self.choose(rng)))
+        return np.full(n, 0 if self._static is None else self._place[self._static])
 
     def _arguments(self) -> dict[str, Any]:
         return {"context_id": self._static}

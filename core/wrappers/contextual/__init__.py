@@ -736,18 +736,10 @@ class _Beginning:
         return
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._complete()
-        else:
-            self._take_back()
-
-    def _complete(self) -> None:
-        return
-
-    def _take_back(self) -> None:
-        env = self._env
-        env._inmost.coming, env._in_force = None, self._before
-        env._show()
+        if kind is not None:
+            env = self._env
+            env._inmost.coming, env._in_force = None, self._before
+            env._show()
 
 
 class _Attempt(_Beginning):
@@ -774,8 +766,11 @@ class _Attempt(_Beginning):
             return ()
         return (env._env_inside,) if env._lanes is None else getattr(env._env_inside, "envs", ())
 
-    def _complete(self) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         env = self._env
+        if kind is not None:
+            self._take_back(env)
+            return
         env._follow_lanes()
         close_replaced(self._replaceable, self._envs())
         if env._log is not None:
@@ -783,8 +778,7 @@ class _Attempt(_Beginning):
                 env._log(env._episodes, env._total, dict(env._in_force.in_lanes()[lane]))
                 env._episodes += 1
 
-    def _take_back(self) -> None:
-        env = self._env
+    def _take_back(self, env: Any) -> None:
         if self._resume is not None:
             self._resume()
         tried, env._in_force = env._in_force, self._before
