@@ -252,7 +252,7 @@ class ModelLanes(Lanes):
         if self.choice.is_due and self._begun and not self.is_watched:  # here, so that a Ctrl-C cuts nothing in two
             self.choice.advance(self._make_plan, self._start)
         runner = self._runner
-        if runner is not None and not (self._in_rows and runner.plan.is_unchanged()) and not self._usable(runner):
+        if runner is not None and not (self._in_rows and runner.is_unchanged()) and not self._usable(runner):
             runner = None
         if (hold is not None or runner is None) and action is not None:  # else a kernel checks the mask
             restart, hold = step_masks(self, restart, hold)
@@ -335,7 +335,7 @@ class ModelLanes(Lanes):
         runner = self._runner
         if runner is None or not runner.steps_alone or not runner.is_plain:
             return None
-        if not (self._in_rows and runner.plan.is_unchanged()) and not self._usable(runner):
+        if not (self._in_rows and runner.is_unchanged()) and not self._usable(runner):
             return None
         ran = runner.step_alone(action)
         if ran is None:
@@ -345,7 +345,7 @@ class ModelLanes(Lanes):
         self._states = self._elapsed = None
         self._observation, self._over = observation, runner.over.copy() if ended else runner.none
         ends = (runner.terminated, runner.truncated) if ended else (None, None)
-        return observation, others[0], *ends, others[1] if len(others) > 1 else None, None, None
+        return observation, others[0], *ends, others[1], None, None
 
     # A loop.
 
@@ -469,7 +469,8 @@ class ModelLanes(Lanes):
         """Brings all columns into the kernel's rows, if it can step them."""
         self.use_states()  # if its constants have changed
         plan, models = runner.plan, self.members
-        if not self._begun or any(model.given_rewarder is not None for model in models) or not plan.is_current(models):
+        is_replaced = any(model.given_rewarder is not None for model in models)
+        if not self._begun or is_replaced or not runner.is_current(models):
             return False
         columns = zip(*([leaf for _, leaf in tree.leaves(state)] for state in self.state), strict=True)
         settings = [np.asarray([getattr(model, name) for model in models]) for name in plan.own.example]
@@ -499,7 +500,7 @@ class ModelLanes(Lanes):
                 for row, (index, place) in enumerate(zip(lanes.tolist(), used.of_lanes(lanes).tolist(), strict=True)):
                     model = self._models[index]
                     state = model.initial(model.streams.dynamics, dict(used.table.context(place)))
-                    runner.write_fresh([np.asarray(leaf)[None] for _, leaf in tree.leaves(state)], row)
+                    runner.write_fresh([leaf for _, leaf in tree.leaves(state)], row)
             values = runner.launch(runner, runner.idle if action is None else action, restart, limit, used)
         finally:
             pausing[:] = False
@@ -598,7 +599,7 @@ class ModelLanes(Lanes):
 
     def _make_plan(self) -> Plan:
         """Returns the plan of the kernel for this number of lanes."""
-        from ..compiling.scalar import plan_of_model  # imported here, so that `import envoi` stays fast
+        from ..compiling.plan import plan_of_model  # imported here, so that `import envoi` stays fast
 
         plan = plan_of_model(self.lend(0))
         if self.shares_streams and not plan.begins and plan.draws & {"transition"}:
@@ -690,7 +691,7 @@ class _Episodes:
         """The state of each lane; None before the first reset."""
         if self._states is None and self.plan is not None:
             layout = self.plan.states
-            self._states = tuple(rebuilt(layout.example, self.kinds, layout.read(self.rows)))
+            self._states = tuple(rebuilt(layout.example, self.kinds, [row.copy() for row in self.rows[:-3]]))
         return self._states
 
     @property

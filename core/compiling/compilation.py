@@ -66,7 +66,7 @@ def reason_of(error: Exception) -> str:
     for file, line, function in places:
         # Else it is no line of the author's. numba shows files below the working directory by relative paths.
         ours = Path(file).resolve().parent == Path(__file__).resolve().parent
-        if not ours and "envoi/kernels" not in file and "/numba/" not in file:
+        if not ours and "/numba/" not in file:
             name = f"{function} " if function else ""
             return f"{name}({Path(file).name}, line {line}): {reason}"
     return reason
@@ -84,10 +84,10 @@ def _package_digest() -> bytes:
     return digest.digest()
 
 
-def kernel_digest(text: str, sources: str = "") -> str:
+def kernel_digest(sources: str) -> str:
     """Returns the name of a kernel, equal for kernels that compile to the same code."""
     versions = (sys.version, np.__version__, numba_version(), platform.machine(), platform.system())
-    return blake2s(repr((text, sources, versions)).encode() + _package_digest(), digest_size=12).hexdigest()
+    return blake2s(repr((sources, versions)).encode() + _package_digest(), digest_size=12).hexdigest()
 
 
 def cache_folder() -> Path:

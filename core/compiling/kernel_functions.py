@@ -1,16 +1,20 @@
-"""Functions that kernels call; numba compiles them into each kernel. Importing this module needs numba."""
+"""Functions that the kernel calls; numba compiles them into it. Importing this module needs numba.
+
+A tree of arrays is one array, a tuple or a named tuple of arrays, whose first axis is that of lanes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import from_dtype, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import load_item, populate_array, store_item
+from numba.np.arrayobj import _empty_nd_impl, load_item, populate_array, store_item
 
 from .exact_numbers import BOOL, FLOAT, INT, WIDE, is_scalar, refuse, shown
 
@@ -21,36 +25,134 @@ _WORD = ir.IntType(64)
 def check_length(values: Any, count: Any) -> None:
     """Raises an error if there are more or fewer values than there must be."""
     if len(values) != count:
-        raise ValueError("another number of values than observation_spec has, or than there are lanes")
+        raise ValueError("another number of values than there are lanes")
 
 
-@njit
-def check_shape(shape: Any, expected: Any) -> None:
-    """Raises an error if an array of a state has another shape than at first."""
-    if shape != expected:
-        raise ValueError("a function of the model returns an array of another shape than the first state has")
+def _array(context: Any, builder: Any, kind: Any, pointer: Any, lengths: Sequence[Any]) -> Any:
+    """Returns the array at an address, which does not own its memory, and whose elements lie in C order."""
+    strides = [_WORD(context.get_abi_sizeof(context.get_data_type(kind.dtype)))]
+    for length in lengths[:0:-1]:
+        strides.insert(0, builder.mul(strides[0], length))
+    result = context.make_array(kind)(context, builder)
+    populate_array(result, pointer, lengths, strides, strides[-1], meminfo=None)
+    return result._getvalue()
 
 
 @intrinsic
-def array_at(typing: Any, address: Any, shape: Any, kind: Any) -> Any:
-    """Returns the array at an address, which does not own its memory, and whose elements lie in C order."""
+def _array_at(typing: Any, address: Any, shape: Any, kind: Any) -> Any:
+    """Returns the array at an address."""
+    result: Any = types.Array(kind.dtype, len(shape), "C")
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        element, lengths = context.get_data_type(kind.dtype), cgutils.unpack_tuple(builder, arguments[1])
-        strides = [_WORD(context.get_abi_sizeof(element))]
-        for length in lengths[:0:-1]:
-            strides.insert(0, builder.mul(strides[0], length))
-        result = context.make_array(signature.return_type)(context, builder)
-        pointer = builder.inttoptr(arguments[0], element.as_pointer())
-        populate_array(result, pointer, lengths, strides, strides[-1], meminfo=None)
-        return result._getvalue()
+        pointer = builder.inttoptr(arguments[0], context.get_data_type(kind.dtype).as_pointer())
+        return _array(context, builder, result, pointer, cgutils.unpack_tuple(builder, arguments[1]))
 
-    return types.Array(kind.dtype, len(shape), "C")(types.int64, shape, kind), build
+    return result(types.int64, shape, kind), build
 
 
-@intrinsic
-def store(typing: Any, rows: Any, lane: Any, value: Any) -> Any:
-    """Stores a number, an array, or a tuple of the numbers of an array, as the value of a lane."""
+array_at: Any = _array_at  # as numba takes it
+
+
+def tree_at(example: Any) -> Any:
+    """Returns a function of a table of addresses, the place of the first one, and the number of lanes.
+
+    It returns the tree of arrays there, of which `example` has one lane.
+    """
+    parts = [np.asarray(part) for part in (example if isinstance(example, tuple) else (example,))]
+    kinds = [types.Array(from_dtype(part.dtype), 1 + part.ndim, "C") for part in parts]
+    tree: Any = types.BaseTuple.from_types(kinds, type(example)) if isinstance(example, tuple) else kinds[0]
+
+    @intrinsic
+    def arrays_at(typing: Any, table: Any, first: Any, n: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            own, found = context.make_array(table)(context, builder, arguments[0]), list[Any]()
+            for k, (part, kind) in enumerate(zip(parts, kinds, strict=True)):
+                place = builder.add(arguments[1], _WORD(k))
+                address = builder.load(cgutils.get_item_pointer(context, builder, table, own, [place]))
+                pointer = builder.inttoptr(address, context.get_data_type(kind.dtype).as_pointer())
+                found.append(_array(context, builder, kind, pointer, [arguments[2], *map(_WORD, part.shape)]))
+            return context.make_tuple(builder, tree, found) if isinstance(example, tuple) else found[0]
+
+        return tree(table, INT, INT), build
+
+    return arrays_at
+
+
+def _parts(tree: Any) -> list[Any]:
+    """Returns the types of a tree's parts."""
+    return list(getattr(tree, "types", [tree]))
+
+
+def _values(builder: Any, tree: Any, value: Any) -> list[Any]:
+    """Returns the parts of a tree."""
+    return cgutils.unpack_tuple(builder, value) if isinstance(tree, types.BaseTuple) else [value]
+
+
+def _reading(copies: bool) -> Any:
+    """Returns a function of a tree of arrays and a lane, which returns the lane's tree."""
+
+    def typed(typing: Any, tree: Any, lane: Any) -> Any:
+        rows = _parts(tree)
+        kinds = [types.Array(one.dtype, one.ndim - 1, "C") if one.ndim > 1 else one.dtype for one in rows]
+        is_tuple = isinstance(tree, types.BaseTuple)
+        result: Any = types.BaseTuple.from_types(kinds, getattr(tree, "instance_class", None)) if is_tuple else kinds[0]
+
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            found: list[Any] = []
+            for row, kind, value in zip(rows, kinds, _values(builder, tree, arguments[0]), strict=True):
+                own = context.make_array(row)(context, builder, value)
+                place = [arguments[1], *[_WORD(0)] * (row.ndim - 1)]
+                pointer = cgutils.get_item_pointer(context, builder, row, own, place)
+                lengths = cgutils.unpack_tuple(builder, own.shape)[1:]
+                if row.ndim == 1:
+                    found.append(load_item(context, builder, row, pointer))
+                elif not copies:
+                    found.append(_array(context, builder, kind, pointer, lengths))
+                else:
+                    made = _empty_nd_impl(context, builder, kind, lengths)
+                    cgutils.raw_memcpy(builder, made.data, pointer, made.nitems, made.itemsize)
+                    found.append(made._getvalue())
+            return context.make_tuple(builder, result, found) if is_tuple else found[0]
+
+        return result(tree, INT), build
+
+    return intrinsic(typed)
+
+
+view_of, copy_of = _reading(copies=False), _reading(copies=True)
+
+
+def bounds_check(bounds: Sequence[tuple[Any, Any] | None]) -> Any:
+    """Returns a function of actions and a lane: the number of the first leaf outside of its bounds, or 0.
+
+    Args:
+        bounds: The least and the greatest value of each element, by leaf; None for a leaf without bounds.
+    """
+
+    @intrinsic
+    def outside(typing: Any, actions: Any, lane: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            result = _WORD(0)
+            leaves = [*zip(_parts(actions), _values(builder, actions, arguments[0]), bounds, strict=True)]
+            for number, (kind, value, limits) in reversed([*enumerate(leaves, 1)]):
+                own = context.make_array(kind)(context, builder, value)
+                compare = builder.icmp_signed if limits is None or kind.dtype.signed else builder.icmp_unsigned
+                for place in np.ndindex(limits[0].shape) if limits is not None else ():
+                    pointer = cgutils.get_item_pointer(context, builder, kind, own, [arguments[1], *map(_WORD, place)])
+                    element = load_item(context, builder, kind, pointer)
+                    for sign, limit in zip("<>", cast("Any", limits), strict=True):
+                        if np.isfinite(limit[place]):
+                            wrong = compare(sign, element, element.type(int(limit[place])))
+                            result = builder.select(wrong, _WORD(number), result)
+            return result
+
+        return INT(actions, INT), build
+
+    return outside
+
+
+def _check_stored(rows: Any, value: Any) -> list[Any]:
+    """Returns the types of the numbers of a value, which must fit those of a lane."""
     is_tuple = isinstance(value, types.BaseTuple)
     kinds = [types.unliteral(kind) for kind in getattr(value, "types", [getattr(value, "dtype", value)])]
     axes = 1 if is_tuple else getattr(value, "ndim", 0)
@@ -60,56 +162,72 @@ def store(typing: Any, rows: Any, lane: Any, value: Any) -> Any:
     for kind in kinds:
         if not is_real and kind not in (rows.dtype, BOOL, *([INT] * isinstance(rows.dtype, types.Integer))):
             raise refuse(f"observe: it returns {shown(kind)} where the spec has {shown(rows.dtype)}; convert it")
+    return kinds
+
+
+@intrinsic
+def _store(typing: Any, tree: Any, lane: Any, value: Any) -> Any:
+    """Stores a lane's value in a tree of arrays: numbers, arrays, or tuples of the numbers of an array."""
+    several = isinstance(tree, types.BaseTuple)
+    rows, given = _parts(tree), _parts(value) if several else [value]
+    if (several and not isinstance(value, types.BaseTuple)) or len(rows) != len(given):
+        raise refuse(f"observe: it returns {shown(value)}, and observation_spec has {len(rows)} parts")
+    kinds = [_check_stored(*pair) for pair in zip(rows, given, strict=True)]
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        own = context.make_array(rows)(context, builder, arguments[0])
-
-        def put(number: Any, kind: Any, to: Any, *place: Any) -> None:
-            wide = FLOAT if is_real and to in WIDE else to
-            for source, target in pairwise((kind, to, wide, rows.dtype)):
-                number = context.cast(builder, number, source, target)
-            pointer = cgutils.get_item_pointer(context, builder, rows, own, [arguments[1], *place])
-            store_item(context, builder, rows, number, pointer)
-
-        sizes = cgutils.unpack_tuple(builder, own.shape)[1:]
-        array = context.make_array(value)(context, builder, arguments[2]) if isinstance(value, types.Array) else None
-        lengths = (
-            [_WORD(len(kinds))] if is_tuple else [] if array is None else cgutils.unpack_tuple(builder, array.shape)
-        )
-        for size, length in zip(sizes, lengths, strict=True):
-            with builder.if_then(builder.icmp_signed("!=", size, length), likely=False):
-                what = "observe: it returns another number of values than observation_spec has"
-                context.call_conv.return_user_exc(builder, ValueError, (what,))
-        if array is not None:
-            with cgutils.loop_nest(builder, sizes, _WORD) as place:
-                number = cgutils.get_item_pointer(context, builder, value, array, place)
-                put(load_item(context, builder, value, number), kinds[0], kinds[0], *place)
-        elif is_tuple:
-            for k, (given, kind) in enumerate(zip(signature.args[2].types, kinds, strict=True)):
-                put(builder.extract_value(arguments[2], k), given, kind, _WORD(k))
-        else:
-            put(arguments[2], signature.args[2], kinds[0])
+        arrays = _values(builder, tree, arguments[0])
+        values = _values(builder, value, arguments[2]) if several else [arguments[2]]
+        own = signature.args[2].types if several else [signature.args[2]]  # with literals
+        for row, array, kind, one, numbers in zip(rows, arrays, own, values, kinds, strict=True):
+            _store_one(context, builder, row, array, arguments[1], kind, one, numbers)
         return context.get_dummy_value()
 
-    return types.none(rows, INT, value), build
+    return types.none(tree, INT, value), build
+
+
+store: Any = _store
+
+
+def _store_one(
+    context: Any, builder: Any, rows: Any, array: Any, lane: Any, value: Any, given: Any, kinds: Sequence[Any]
+) -> None:
+    own, is_tuple = context.make_array(rows)(context, builder, array), isinstance(value, types.BaseTuple)
+
+    def put(number: Any, kind: Any, to: Any, *place: Any) -> None:
+        wide = FLOAT if isinstance(rows.dtype, types.Float) and to in WIDE else to
+        for source, target in pairwise((kind, to, wide, rows.dtype)):
+            number = context.cast(builder, number, source, target)
+        pointer = cgutils.get_item_pointer(context, builder, rows, own, [lane, *place])
+        store_item(context, builder, rows, number, pointer)
+
+    sizes = cgutils.unpack_tuple(builder, own.shape)[1:]
+    inner = context.make_array(value)(context, builder, given) if isinstance(value, types.Array) else None
+    lengths = [_WORD(len(kinds))] if is_tuple else [] if inner is None else cgutils.unpack_tuple(builder, inner.shape)
+    for size, length in zip(sizes, lengths, strict=True):
+        with builder.if_then(builder.icmp_signed("!=", size, length), likely=False):
+            what = "a function of the model returns an array of another shape than its spec or the first state has"
+            context.call_conv.return_user_exc(builder, ValueError, (what,))
+    if inner is not None:
+        with cgutils.loop_nest(builder, sizes, _WORD) as place:
+            number = cgutils.get_item_pointer(context, builder, value, inner, place)
+            put(load_item(context, builder, value, number), kinds[0], kinds[0], *place)
+    elif is_tuple:
+        for k, (kind, to) in enumerate(zip(_parts(value), kinds, strict=True)):
+            put(builder.extract_value(given, k), kind, to, _WORD(k))
+    else:
+        put(given, value, kinds[0])
 
 
 _INTEGERS = np.dtype(np.int64)
-_array_at: Any = array_at  # as numba takes it
 
 
 @njit
-def keep_stream(saved: Any, lane: Any, which: Any, state: Any, numbers: Any) -> None:
+def keep_stream(saved: Any, bits: Any, lane: Any, which: Any) -> None:
     """Copies the state of a lane's generator, see `envoi.seeding.addresses`, unless it is of an unusual kind."""
+    numbers = bits[lane, 8 + which]
     if numbers != 0:
-        words = _array_at(numbers, (4,), _INTEGERS)
+        words = array_at(numbers, (4,), _INTEGERS)
         for k in range(4):
             saved[lane, 5 * which + k] = words[k]
         saved[lane, 10 + which] = 1
-        saved[lane, 5 * which + 4] = _array_at(state + 8, (1,), _INTEGERS)[0]
-
-
-NAMES: dict[str, Any] = {
-    function.__name__: function for function in (array_at, check_length, check_shape, keep_stream, store)
-}
-"""The functions by the names that a kernel's lines have for them."""
+        saved[lane, 5 * which + 4] = array_at(bits[lane, 4 * which] + 8, (1,), _INTEGERS)[0]

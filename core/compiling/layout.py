@@ -1,7 +1,7 @@
-"""Layouts: the arrays in which kernels find the trees of n lanes, one element for each scalar of a lane.
+"""Layouts: the arrays in which kernels find the trees of n lanes.
 
+Leaves     one array for each leaf: states, actions, observations
 Records    one array of records, whose fields are the numbers of a lane: contexts and settings, which few lines read
-Rows       one array for each leaf, whose rows are the scalars of all lanes: states
 Stream     a lane's generator; the kernel advances its very state, so that it continues in Python where the kernel left
            it
 """
@@ -9,7 +9,6 @@ Stream     a lane's generator; the kernel advances its very state, so that it co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,19 +31,6 @@ class Stream(NamedTuple):
     next_uint64: int
 
 
-@dataclass(frozen=True)
-class Held:
-    """An array that a kernel is given by its address."""
-
-    name: str  # in the text
-    shape: tuple[int | None, ...]  # with None for the number of lanes
-    dtype: np.dtype[Any]
-
-    def zeros(self, n: int) -> np.ndarray[Any, Any]:
-        """Returns such an array of n lanes, filled with zeros."""
-        return np.zeros(tuple(n if axis is None else axis for axis in self.shape), self.dtype)
-
-
 class Leaves:
     """The leaves of one lane's tree of arrays."""
 
@@ -52,6 +38,10 @@ class Leaves:
         self.example = example
         leaves = [np.asarray(leaf) for _, leaf in tree.leaves(example)]
         self.shapes, self.dtypes = [leaf.shape for leaf in leaves], [leaf.dtype for leaf in leaves]
+
+    def zeros(self, n: int) -> list[np.ndarray[Any, Any]]:
+        """Returns an array of n lanes for each leaf, filled with zeros."""
+        return [np.zeros((n, *shape), dtype) for shape, dtype in zip(self.shapes, self.dtypes, strict=True)]
 
     def holds(self, leaves: Sequence[Any], n: int) -> bool:
         """Returns True if arrays can be the leaves of n lanes of this layout without a change of their values."""
@@ -80,34 +70,3 @@ class Records(Leaves):
         for name, leaf in zip(self.example, leaves, strict=True):
             if leaf is not None:
                 records[name] = leaf
-
-
-class Rows(Leaves):
-    """The rows of the scalars of one lane's tree of arrays."""
-
-    def __init__(self, example: Any) -> None:
-        super().__init__(example)
-        self._sizes = [int(np.prod(shape)) for shape in self.shapes]
-        # For each scalar, the number of its leaf, and of its row in the leaf's array.
-        self.places = [(leaf, row) for leaf, size in enumerate(self._sizes) for row in range(size)]
-
-    def held(self, name: str) -> list[Held]:
-        """Returns the arrays of one tree for a kernel, of shapes (rows, n)."""
-        pairs = zip(self._sizes, self.dtypes, strict=True)
-        return [Held(f"{name}{leaf}", (size, None), dtype) for leaf, (size, dtype) in enumerate(pairs)]
-
-    def scalars(self, name: str, lane: str) -> list[str]:
-        """Returns the expressions of all scalars of a lane."""
-        return [f"{name}{leaf}[{row}, {lane}]" for leaf, row in self.places]
-
-    def write(self, arrays: Sequence[np.ndarray[Any, Any]], leaves: Sequence[Any]) -> None:
-        """Copies the leaves of some lanes into rows."""
-        for array, leaf, size in zip(arrays, leaves, self._sizes, strict=True):
-            array[:, : len(leaf)] = leaf.reshape(-1, size).T if size else 0
-
-    def read(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-        """Returns the leaves of n lanes that the first of some rows hold; the arrays are new."""
-        return [
-            array.T.reshape(array.shape[1], *shape).copy() if shape else array[0].copy()
-            for array, shape in zip(arrays, self.shapes, strict=False)
-        ]

@@ -1,62 +1,22 @@
-"""The kernel of a model before it is compiled: its arguments, its text, and what it was made from."""
+"""The kernel of a scalar `Model` before it is compiled: its functions, its layout, and what it was made from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from textwrap import indent
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from .. import tree
+from ..authoring.model import Model
 from ..errors import NotCompilable
 from ..spec import SpecTree
 from ..spec.arrays import ARRAYS, bounds_or_inf
 from .compilation import is_compiling, is_on_disk, kernel_digest, kernel_of
-from .layout import Held, Records, Rows
-
-
-@dataclass(frozen=True)
-class Output:
-    """An array that each step returns."""
-
-    name: str
-    shape: tuple[int, ...]  # the shape of one lane's value
-    dtype: np.dtype[Any]
-
-
-COMMON = (
-    Held("hold", (None,), np.dtype(bool)),
-    Held("ends", (3, None), np.dtype(bool)),
-    Held("progress", (2,), np.dtype(np.int64)),
-    Held("saved", (None, 12), np.dtype(np.int64)),
-)
-"""The lanes that pause, the ends of a step, see `FLAGS`, the lane that the kernel is at and the number of those that
-have begun; and the states of the lanes' streams before, of which the last two numbers tell which are saved."""
-
-FLAGS = ("terminated", "truncated", "ended_now")
-"""The rows of `ends`; `truncated` is by the model or the limit."""
-
-
-def all_held(states: Rows, held: Sequence[Held]) -> list[Held]:
-    """Returns all arrays that a kernel is given by their addresses, in the order of its table."""
-    return [*kept(states, "before"), *kept(states, "after"), *COMMON, *held]
-
-
-def kept(states: Rows, name: str) -> list[Held]:
-    """Returns the rows that a step reads from one set, `before`, and writes into the other, `after`.
-
-    Besides states, these are the lanes that have ended, the places of their contexts, and the steps of their episodes.
-    """
-    of_lane = {"over": np.dtype(bool), "place": np.dtype(np.int64), "elapsed": np.dtype(np.int64)}
-    return [*states.held(name), *(Held(f"{what}_{name}", (None,), dtype) for what, dtype in of_lane.items())]
-
-
-COMING = 5
-"""The last numbers of a kernel's table: see `coming_lines`."""
+from .functions import Functions
+from .layout import Leaves, Records
 
 
 @dataclass(frozen=True)
@@ -66,94 +26,21 @@ class Action:
     path: str  # for messages
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    low: np.ndarray[Any, Any] | None  # the least value of each element, if these are integers; else None
-    high: np.ndarray[Any, Any] | None  # likewise
+    bounds: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None  # of each element, if these are integers
 
 
-def actions_of(spec: SpecTree) -> list[Action]:
+def _actions(spec: SpecTree) -> list[Action]:
     """Returns the leaves of an action spec."""
     found: list[Action] = []
     for path, leaf in tree.leaves(spec, "action"):
         if not isinstance(leaf, ARRAYS):
             raise NotCompilable(f"{path}: a {type(leaf).__name__} is no array of numbers")
         low, high = bounds_or_inf(leaf) if leaf.dtype.kind in "iu" else (None, None)
-        found.append(Action(path, leaf.shape, leaf.dtype, low, high))
+        bounds = None
+        if low is not None and high is not None:
+            bounds = np.broadcast_to(low, leaf.shape), np.broadcast_to(high, leaf.shape)
+        found.append(Action(path, leaf.shape, leaf.dtype, bounds))
     return found
-
-
-def head_lines(actions: Sequence[Action], outputs: Sequence[Output], held: Sequence[Held]) -> list[str]:
-    """Returns the first lines of `kernel`, which find the held arrays and check that all lanes can act.
-
-    A negative result is the first error: of a lane that has ended, or of the action's leaf of a number.
-    """
-    leaves = leaf_names(actions)
-    tests = [
-        (number, f"({element} < {low}) | ({element} > {high})")
-        for number, action in enumerate(actions, 1)
-        for element, low, high in _bounds(number - 1, action)
-    ]
-    wrong = " | ".join(["over_before[i]", *(test for _, test in tests)])
-    return [
-        f"def kernel({', '.join(['table', 'limit', 'restart', *leaves, *(output.name for output in outputs)])}):",
-        "    n = table[0]",
-        "    check_length(restart, n)",
-        *indented(held_lines(held), 4),
-        "    wrong = False",
-        "    for i in range(n):",
-        f"        wrong |= ({wrong}) & (not (restart[i] | hold[i]))",
-        "    if wrong:",
-        "        for i in range(n):",
-        "            if not (restart[i] or hold[i]):",
-        "                if over_before[i]:",
-        "                    return -1 - i",
-        *indented([f"if {test}:\n    return -1 - {number} * n - i" for number, test in tests], 16),
-        f"    last = limit - 1 if limit > 0 else {2**62}",
-        *indented(coming_lines(len(held) + 1), 4),
-    ]
-
-
-def coming_lines(number: int) -> list[str]:
-    """Returns the lines that find the table of contexts, and the places of those in which lanes begin.
-
-    The places are one a lane, or from `first` on those of the lanes that begin, in their order.
-    """
-    return [
-        f"contexts = array_at(table[{number}], (table[{number + 1}],), contexts_kind)",
-        f"coming = array_at(table[{number + 2}], (table[{number + 3}],), place_before_kind)",
-        f"first = table[{number + 4}]",
-    ]
-
-
-def leaf_names(actions: Sequence[Action]) -> list[str]:
-    """Returns the names of the actions' leaves."""
-    return [f"action{number}" for number in range(len(actions))]
-
-
-def held_lines(held: Sequence[Held]) -> list[str]:
-    """Returns the lines that make arrays of the addresses in the table."""
-    return [
-        f"{one.name} = array_at(table[{number}], ({''.join(f'{n}, ' for n in _axes(one))}), {one.name}_kind)"
-        f"  # {one.dtype}"
-        for number, one in enumerate(held, 1)
-    ]
-
-
-def _axes(held: Held) -> list[str]:
-    return ["n" if axis is None else str(axis) for axis in held.shape]
-
-
-def _bounds(number: int, action: Action) -> list[tuple[str, int, int]]:
-    """Returns the elements of an action that have bounds, with these."""
-    if action.low is None or action.high is None:
-        return []
-    elements = [f"action{number}[{', '.join(map(str, ('i', *place)))}]" for place in np.ndindex(*action.shape)]
-    low, high = np.broadcast_to(action.low, action.shape).ravel(), np.broadcast_to(action.high, action.shape).ravel()
-    return [(element, int(one), int(other)) for element, one, other in zip(elements, low, high, strict=True)]
-
-
-def indented(lines: Sequence[str], width: int) -> list[str]:
-    """Returns lines after more spaces."""
-    return [indent(line, " " * width) for line in lines]
 
 
 @dataclass
@@ -161,28 +48,35 @@ class Plan:
     """A kernel that can be compiled, of a scalar `Model`."""
 
     title: str
-    text: str
-    states: Rows
+    functions: Functions
+    methods: Sequence[str]  # without `initial` if that is called in Python
+    states: Leaves
     actions: Sequence[Action]
-    outputs: Sequence[Output]  # the arrays that it fills
-    observation: Any  # the structure of an observation, with a zero array of one lane for each leaf
+    has_one_action: bool  # True if the action is an array, False if it is a tuple of arrays
+    seen: Leaves  # an observation of zeros
+    reward: np.dtype[Any]
+    discount: np.dtype[Any] | None  # None if the kernel has no discounts to compute
     context: Records
     own: Records  # the records of the numbers among the model's attributes that the kernel reads
-    held: Sequence[Held]  # the arrays that the kernel is given by their addresses, besides the common ones
-    begins: bool  # True if the kernel begins episodes itself; False if `initial` is called for them in Python
-    names: Callable[[], Mapping[str, Any]]  # more globals of the text
-    sources: str  # everything else that the code depends on, as text
     draws: frozenset[str]  # the functions of the kernel that take random numbers: initial, transition, observe
-    # True if what the code has as constants, attributes of some models and globals, has not changed since.
-    is_current: Callable[[Sequence[Any]], bool]
-    is_unchanged: Callable[[], bool]  # True if that has not changed since `is_current`; it is quick
     frees_gil: bool = False  # True if other threads may run meanwhile, which costs as much as some ten lanes
+
+    @property
+    def begins(self) -> bool:
+        """True if the kernel begins episodes itself; False if `initial` is called for them in Python."""
+        return "initial" in self.methods
 
     @cached_property
     def digest(self) -> str:
         """The name of the kernel; equal for kernels that compile to the same code and take the same arguments."""
-        arrays = [[(one.shape, one.dtype) for one in some] for some in (self.actions, self.outputs, self.all_held)]
-        return kernel_digest(self.text, repr((self.sources, arrays, self.frees_gil)))
+        actions = [(one.shape, one.dtype, one.bounds and [bound.tolist() for bound in one.bounds])
+                   for one in self.actions]  # fmt: skip
+        layouts = [(one.shapes, one.dtypes) for one in (self.states, self.seen)]
+        kinds = (self.reward, self.discount, self.context.dtype, self.own.dtype)
+        flags = (self.methods, self.has_one_action, self.functions.keys, sorted(self.draws), self.frees_gil)
+        state = type(self.states.example)
+        names = (state.__module__, state.__qualname__, getattr(state, "_fields", ()))
+        return kernel_digest(repr((self.functions.sources, actions, layouts, kinds, flags, names)))
 
     @property
     def is_on_disk(self) -> bool:
@@ -194,25 +88,111 @@ class Plan:
         """True if another process seems to compile it."""
         return is_compiling(self.digest)
 
-    @property
-    def all_held(self) -> list[Held]:
-        """All arrays that the kernel is given by their addresses, in the order of its table."""
-        return all_held(self.states, self.held)
-
     def compile(self) -> Callable[..., int]:
         """Compiles the kernel, or loads it from disk; it must be called with exactly the arrays of its signature."""
         options = {"error_model": "python", "boundscheck": True, "nogil": self.frees_gil, "no_cfunc_wrapper": True}
-        return kernel_of(self.digest, self.title, self._function, options)
+        return kernel_of(self.digest, self.title, self._kernel, options)
 
-    def _function(self) -> tuple[FunctionType, list[Any]]:
+    def _kernel(self) -> tuple[Any, list[Any]]:
         """Returns the kernel's function, and examples of its arguments."""
-        from .kernel_functions import NAMES  # imported here, because only compiling needs numba
+        from .kernel import make_kernel  # imported here, because only compiling needs numba
+        from .kernel_functions import bounds_check, tree_at
 
-        n = 2
-        actions = [np.zeros((n, *action.shape), action.dtype) for action in self.actions]
-        outputs = [np.empty((n, *output.shape), output.dtype) for output in self.outputs]
-        kinds = {f"{held.name}_kind": held.dtype for held in self.all_held}
-        kinds["contexts_kind"] = self.context.dtype
-        space = {**NAMES, **self.names(), **kinds, "__name__": f"envoi_kernel_{self.digest}"}
-        exec(compile(self.text, "envoi/kernels", "exec"), space)  # noqa: S102 (text of this package)
-        return space["kernel"], [np.zeros(1, np.int64), 0, np.zeros(n, bool), *actions, *outputs]
+        made = self.functions.compiled(self.methods, self.own.dtype)
+        kernel = make_kernel(
+            *(made.get(name) for name in METHODS),
+            states_at=tree_at(self.states.example),
+            outside=bounds_check([action.bounds for action in self.actions]),
+            leaves=len(self.states.shapes),
+            settings_kind=self.own.dtype,
+            contexts_kind=self.context.dtype,
+            begins_at_random="initial" in self.draws,
+            moves_at_random="transition" in self.draws,
+            seen_at_random="observe" in self.draws,
+        )
+        kernel.__qualname__ = f"kernel_{self.digest}"  # by which LLVM tells kernels apart
+        actions = tuple(np.zeros((2, *action.shape), action.dtype) for action in self.actions)
+        new = self.seen.zeros(2)
+        arguments = [
+            np.zeros(1, np.int64), 0, np.zeros(2, bool), actions[0] if self.has_one_action else actions,
+            tuple(new) if tree.is_branch(self.seen.example) else new[0],
+            np.zeros(2, self.reward), None if self.discount is None else np.zeros(2, self.discount),
+        ]  # fmt: skip
+        return kernel, arguments
+
+
+METHODS = ("transition", "observe", "reward", "terminal", "truncated", "discount", "initial")
+"""The functions of a model that kernels call."""
+
+
+def plan_of_model(model: Any, begins: bool = True) -> Plan:
+    """Returns what is needed to compile a scalar `Model`; `begins` is False if its `initial` is called in Python."""
+    kind, title = type(model), type(model).__name__
+    if kind.info is not Model.info:
+        raise NotCompilable(f"{title}.info: dicts of single lanes cannot be compiled; leave info out")
+    actions, observed = _actions(model.action_spec), model.observation_spec
+    if tree.is_branch(model.action_spec) and type(model.action_spec) is not tuple:
+        raise NotCompilable(f"{title}: actions are compiled as one array or a tuple of arrays, not as a dict or list")
+    if tree.is_branch(observed) and any(tree.is_branch(part) for _, _, part in tree.children(observed)):
+        raise NotCompilable(f"{title}.observe: nested observations cannot be compiled")
+    for path, leaf in tree.leaves(observed, "observation"):
+        if not isinstance(leaf, ARRAYS):
+            raise NotCompilable(f"{path}: a {type(leaf).__name__} is no array of numbers")
+    for name, spec in (("reward", model.reward_spec), ("discount", model.discount_spec)):
+        if not isinstance(spec, ARRAYS) or spec.shape:
+            raise NotCompilable(f"{title}.{name}_spec: expected one number a step, got {spec}")
+    optional = [name for name in ("truncated", "discount") if getattr(kind, name) is not getattr(Model, name)]
+    methods = [name for name in METHODS if name not in ("truncated", "discount") or name in optional]
+    state = _example_state(model)
+    keys = tuple(observed) if type(observed) is dict else ()
+    functions = Functions(model, methods, state, keys, getattr(observed, "dtype", None))
+    methods = methods if begins else methods[:-1]
+    features = {
+        name: np.float64(value) if isinstance(value, float) else value
+        for name, value in model.context.items()
+        if isinstance(value, (bool, int, float, np.number))
+    }
+    plan = Plan(
+        title=title,
+        functions=functions,
+        methods=methods,
+        states=Leaves(state),
+        actions=actions,
+        has_one_action=not tree.is_branch(model.action_spec),
+        seen=Leaves(tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype), observed)),
+        reward=model.reward_spec.dtype,
+        discount=model.discount_spec.dtype if "discount" in methods else None,
+        context=Records(features),
+        own=Records(functions.numbers),
+        draws=frozenset(
+            name for name in ("initial", "transition", "observe") if name in methods and functions.draws(name)
+        ),
+    )
+    if begins and not plan.is_on_disk and not functions.can_begin(plan.own.dtype, plan.context.dtype):
+        return plan_of_model(model, begins=False)
+    return plan
+
+
+def _example_state(model: Any) -> Any:
+    """Returns a first state, of numbers or arrays of numbers."""
+    title = f"{type(model).__name__}.initial"
+    try:
+        state = model.initial(np.random.default_rng(0), model.context)
+    except Exception as error:
+        raise NotCompilable(f"{title}: {type(error).__name__}: {error}") from error
+    parts = state if isinstance(state, tuple) else (state,)
+    if not parts or any(map(tree.is_branch, parts)):
+        raise NotCompilable(
+            f"{title}: expected a state of numbers or arrays of numbers in a (named) tuple, got {type(state).__name__}"
+        )
+    for path, leaf in tree.leaves(state, "state"):
+        dtypes = ("float64", "int64", "bool", *["float32"] * isinstance(leaf, np.ndarray))
+        if not isinstance(leaf, (bool, int, float, np.number, np.bool_, np.ndarray)) or (
+            np.asarray(leaf).dtype not in dtypes
+        ):
+            shown = getattr(leaf, "dtype", type(leaf).__name__)
+            raise NotCompilable(
+                f"{title}: {path} is of {shown}; numbers of a compiled state are float64, int64 or bool, and arrays "
+                "may be float32"
+            )
+    return state

@@ -16,26 +16,11 @@ from ..protocol.batch_env import as_mask, check_count
 from ..protocol.env import ENDED, ENDED_LANES
 from ..protocol.infos import Infos
 from ..seeding import Streams, addresses
-from ..spec import Spec, SpecTree
-from .plan import COMING, Action, Plan, kept
+from ..spec import SpecTree
+from .plan import Action, Plan
 
 if TYPE_CHECKING:
     from ..batching.context_table import Coming
-
-
-def rebuilder(structure: Any) -> Callable[[Sequence[Any]], Any]:
-    """Returns a function that makes a tree of some structure from its first leaves in a sequence."""
-    if not tree.is_branch(structure):
-        return lambda leaves: leaves[0]
-    if type(structure) is dict and not any(tree.is_branch(leaf) for leaf in structure.values()):
-        keys = tuple(structure)
-        return lambda leaves: dict(zip(keys, leaves, strict=False))
-
-    def rebuilt(leaves: Sequence[Any]) -> Any:
-        remaining = iter(leaves)
-        return tree.map_leaves(lambda _: next(remaining), structure)
-
-    return rebuilt
 
 
 def converted(spec: SpecTree, actions: Sequence[Action], n: int, action: Any) -> list[np.ndarray[Any, Any]] | None:
@@ -66,86 +51,76 @@ def converted(spec: SpecTree, actions: Sequence[Action], n: int, action: Any) ->
 
 def out_of_bounds(action: Action, value: Any, lane: int) -> SpecError:
     """Returns the error for an action out of its bounds."""
-    low, high = np.unique(np.asarray(action.low)), np.unique(np.asarray(action.high))
-    bounds = f"{low[0]} … {high[-1]}" if len(low) == len(high) == 1 else f"{action.low} … {action.high}"
+    low, high = cast("Any", action.bounds)
+    is_one = low.min() == low.max() and high.min() == high.max()
+    bounds = f"{low.min()} … {high.max()}" if is_one else f"{low} … {high}"
     return SpecError(f"{action.path}: expected values of {bounds}, got {value} in lane {lane}")
 
 
 def idle(action: Action, n: int) -> np.ndarray[Any, Any]:
     """Returns a valid action of n lanes."""
-    low, high = action.low, action.high
     one = np.zeros(action.shape, action.dtype)
-    if low is not None and high is not None:
-        one = np.clip(one, low, high).astype(action.dtype)
+    if action.bounds is not None:
+        one = np.clip(one, *action.bounds).astype(action.dtype)
     return np.repeat(one[None], n, 0)
 
 
-def launcher(
-    plan: Plan, kernel: Callable[..., Any], has_one_action: bool, ends: np.ndarray[Any, Any]
-) -> Callable[..., Any]:
+def launcher(plan: Plan, kernel: Callable[..., Any], ends: np.ndarray[Any, Any]) -> Callable[..., Any]:
     """Returns a function that computes a step of all lanes in a kernel; `Runner.exchange` then commits it.
 
-    A call costs as much as its checks, and a loop over two arrays more than the call. So the function has the checks of
-    the common cases of `Runner.converted` and `as_mask` in it, and a line for each array. It takes the runner that
-    keeps it, and does not hold it.
+    A call costs as much as its checks, so the function has those of the common cases of `Runner.converted` and
+    `as_mask` in it. It takes the runner that keeps it, and does not hold it.
     """
-    n, one = ends.shape[1], plan.actions[0]
-    inputs = "".join(f"action{k}, " for k in range(len(plan.actions)))
-    new = [f"new{k}, " for k in range(len(plan.outputs))]
-    names: dict[str, Any] = {
-        "kernel": kernel, "none": np.zeros(n, bool), "empty": empty, "as_mask": as_mask, "n": n,
-        "ndarray": ndarray, "bools": np.dtype(bool), "lanes": (n,), "dtype": one.dtype, "shape": (n, *one.shape),
-        "terminated": ends[0], "truncated": ends[1], "over": ends[2],
-        "no_infos": Infos(columns={}, n=n), "observed": rebuilder(plan.observation),
-    }  # fmt: skip
-    for k, output in enumerate(plan.outputs):
-        names |= {f"shape{k}": (n, *output.shape), f"dtype{k}": output.dtype}
-    fits = "type(action) is ndarray and action.dtype is dtype and action.shape == shape and action.flags.carray"
-    is_mask = "type(begins) is ndarray and begins.dtype is bools and begins.shape == lanes and begins.flags.carray"
-    lines = [
-        f"def make({', '.join(names)}):",
-        "    def launch(runner, action, restart, limit, coming):",
-        f"        if {fits if has_one_action else 'False'}:",
-        "            action0 = action",
-        "        else:",
-        "            leaves = runner.converted(action)",
-        "            if leaves is None:",
-        "                return None",
-        f"            {inputs}= leaves",
-        "        begins = none if restart is None else restart",
-        f"        if restart is not None and not ({is_mask}):",
-        "            begins = as_mask(restart, n, 'restart').view(ndarray).copy()",
-        "        if coming is not None:",
-        "            if coming is not runner.coming:",
-        "                runner.turn_to(coming)",
-        "            if coming.first >= 0:",
-        "                runner.table[-1] = coming.first",
-        *(f"        new{k} = empty(shape{k}, dtype{k})" for k in range(len(plan.outputs))),
-        "        try:",
-        f"            ended = kernel(runner.table, limit, begins, {inputs}{''.join(new)})",
-        "        except BaseException as error:",
-        "            runner.take_back(error)",
-        "            raise",
-        "        if ended < 0:",
-        f"            runner.refuse(ended, ({inputs}), begins)",
-        *_return_lines(plan, new),
-        "    return launch",
-    ]
-    space: dict[str, Any] = {}
-    exec("\n".join(lines), space)  # noqa: S102 (text of this module)
-    return space["make"](*names.values())
+    n, first, observed = ends.shape[1], plan.actions[0], plan.seen.example
+    bools, lanes, none, no_infos = np.dtype(bool), (n,), np.zeros(n, bool), Infos(columns={}, n=n)
+    action_dtype, action_shape = first.dtype if plan.has_one_action else None, (n, *first.shape)
+    shapes, dtypes = [(n, *shape) for shape in plan.seen.shapes], plan.seen.dtypes
+    shape, dtype, is_array = shapes[0], dtypes[0], not tree.is_branch(observed)
+    keys = tuple(observed) if type(observed) is dict else ()
+    reward, discount, rebuild = plan.reward, plan.discount, tree.rebuild
+    terminated, truncated, over = ends
+
+    def launch(runner: Runner, action: Any, restart: Any, limit: int, coming: Coming | None) -> Any:
+        if not (
+            type(action) is ndarray
+            and action.dtype is action_dtype
+            and action.shape == action_shape
+            and action.flags.carray
+        ):
+            action = runner.converted(action)
+            if action is None:
+                return None
+        begins = none if restart is None else restart
+        if restart is not None and not (
+            type(begins) is ndarray and begins.dtype is bools and begins.shape == lanes and begins.flags.carray
+        ):
+            begins = cast("Any", as_mask(restart, n, "restart")).view(ndarray).copy()
+        if coming is not None:
+            if coming is not runner.coming:
+                runner.turn_to(coming)
+            if coming.first >= 0:
+                runner.table[FIRST] = coming.first
+        new = empty(shape, dtype) if is_array else tuple(map(empty, shapes, dtypes))
+        rewards = empty(lanes, reward)
+        discounts = None if discount is None else empty(lanes, discount)
+        try:
+            ended = kernel(runner.table, limit, begins, action, new, rewards, discounts)
+        except BaseException as error:
+            runner.take_back(error)
+            raise
+        if ended < 0:
+            runner.refuse(ended, action, begins)
+        # Without `strict`, which takes as long as `zip`.
+        observation = new if is_array else dict(zip(keys, new)) if keys else rebuild(observed, new)  # noqa: B905
+        if not ended and discounts is None:
+            return observation, rewards, None, None, None, no_infos, None
+        return observation, rewards, terminated.copy(), truncated.copy(), discounts, no_infos, over.copy()
+
+    return launch
 
 
-def _return_lines(plan: Plan, new: Sequence[str]) -> list[str]:
-    """Returns the lines that return the values."""
-    outputs = [output.name for output in plan.outputs]
-    reward, has_discount = outputs.index("reward"), "discount" in outputs
-    observation = f"observed(({''.join(new[:reward])}))" if tree.is_branch(plan.observation) else "new0"
-    flags, discount = "terminated.copy(), truncated.copy()", f"new{reward + 1}" if has_discount else "None"
-    quiet = [f"        if not ended:\n            return {observation}, new{reward}, None, None, None, no_infos, None"]
-    returned = f"        return {observation}, new{reward}, {flags}, {discount}, no_infos, over.copy()"
-    return [returned] if has_discount else [*quiet, returned]
-
+COMING, FIRST = slice(7, 12), 11
+"""The places in a kernel's table of the contexts and the places of those in which lanes begin; see `make_kernel`."""
 
 _KERNELS: dict[str, Callable[..., int]] = {}
 """The compiled kernels of this process, by their digests."""
@@ -171,33 +146,54 @@ class Runner:
         with _ONE_AT_A_TIME:
             if plan.digest not in _KERNELS:
                 _KERNELS[plan.digest] = plan.compile()
-        self.plan, self._n, self._kernel = plan, n, _KERNELS[plan.digest]
+        self.plan, self._n, self._kernel, self._action_spec = plan, n, _KERNELS[plan.digest], action_spec
         leaves = [idle(action, n) for action in plan.actions]
-        remaining = iter(leaves)
-        self.idle = tree.map_leaves(lambda _: next(remaining), action_spec)
-        self.arrays = {held.name: held.zeros(n) for held in plan.all_held}
-        self.terminated, self.truncated, _ = self.arrays["ends"]
-        one, other = ([self.arrays[held.name] for held in kept(plan.states, name)] for name in ("before", "after"))
-        self._before, self._after = one, other
-        rest = list(self.arrays.values())[len(one) + len(other) :]
-        self.table, self._next_table = _table(n, *one, *other, *rest), _table(n, *other, *one, *rest)
-        self.progress = self.arrays["progress"]  # its second number is that of the lanes that have begun
+        self.idle: Any = leaves[0] if plan.has_one_action else tuple(leaves)
+        numbers = np.dtype(np.int64)
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {
+            "hold": np.zeros(n, bool),
+            "ends": np.zeros((3, n), bool),  # terminated, truncated, and either
+            "progress": np.zeros(2, numbers),  # the lane that the kernel is at, and the number of those that have begun
+            # The states of the lanes' streams before the step, and which are saved.
+            "saved": np.zeros((n, 12), numbers),
+            "settings": np.zeros(n, plan.own.dtype),
+            "bits": np.zeros((n, 12), numbers),  # the addresses of the streams, see `find_streams`
+        }
+        self.terminated, self.truncated = self.arrays["ends"][0], self.arrays["ends"][1]
+        # States, the lanes that have ended, the places of their contexts, and the steps of their episodes.
+        self._before, self._after = (
+            [*plan.states.zeros(n), np.zeros(n, bool), np.zeros(n, numbers), np.zeros(n, numbers)] for _ in "ab"
+        )
+        self._fresh = plan.states.zeros(n)  # the states in which lanes begin, where Python calls `initial`
+        self.table, self._next_table = self._table(self._before, self._after), self._table(self._after, self._before)
+        self.progress = self.arrays["progress"]
         self.coming: Coming | None = None
         self._read_by_kernel: Any = ()  # the arrays that it is given besides, which must stay where they are
         self._known: list[list[Any]] = [[None, None] for _ in range(n)]  # the generators of each lane
+        self.is_current, self.is_unchanged = plan.functions.is_current, plan.functions.is_unchanged
         self.is_plain = plan.begins
         self.none = np.zeros(n, bool)
-        self._action_spec, has_one = action_spec, isinstance(action_spec, Spec)
-        self.launch = launcher(plan, self._kernel, has_one, self.arrays["ends"])
+        self.launch = launcher(plan, self._kernel, self.arrays["ends"])
         # For `step_alone`.
-        first, single = plan.actions[0], not tree.is_branch(plan.observation)
-        self.steps_alone = n == 1 and has_one and single and not any(output.shape for output in plan.outputs[1:])
-        self._dtype = first.dtype if has_one else None
-        self._number = first.dtype.type if has_one and not first.shape else None
+        first = plan.actions[0]
+        self.steps_alone = n == 1 and plan.has_one_action and not tree.is_branch(plan.seen.example)
+        self._dtype = first.dtype if plan.has_one_action else None
+        self._number = first.dtype.type if plan.has_one_action and not first.shape else None
         self._python_number = int if self._number is not None and np.issubdtype(self._number, np.integer) else None
         self._alone = leaves[0].copy()
-        self._first, *others = [((n, *output.shape), output.dtype) for output in plan.outputs]
-        self._others = [empty(*other) for other in others]
+        self._first = (n, *plan.seen.shapes[0]), plan.seen.dtypes[0]
+        self._others: tuple[Any, Any] = (
+            np.zeros(n, plan.reward),
+            None if plan.discount is None else np.zeros(n, plan.discount),
+        )
+
+    def _table(self, before: Sequence[Any], after: Sequence[Any]) -> np.ndarray[Any, Any]:
+        """Returns the addresses that the kernel reads, see `make_kernel`."""
+        *states, over, place, elapsed = before
+        *next_states, next_over, next_place, next_elapsed = after
+        rest = (over, place, elapsed, next_over, next_place, next_elapsed, *states, *next_states, *self._fresh)
+        addresses = [[array.ctypes.data for array in some] for some in (self.arrays.values(), rest)]
+        return np.array([self._n, *addresses[0], *[0] * 5, *addresses[1]], np.int64)
 
     @property
     def over(self) -> np.ndarray[Any, Any]:
@@ -223,8 +219,7 @@ class Runner:
         """Copies the states of all lanes and their other rows; returns False if the kernel cannot hold the states."""
         if not self.plan.states.holds(leaves, self._n):
             return False
-        self.plan.states.write(self._before[: -len(of_lanes)], leaves)
-        for row, held in zip(self._before[-len(of_lanes) :], of_lanes, strict=True):
+        for row, held in zip(self._before, (*leaves, *of_lanes), strict=True):
             row[:] = held
         self.coming = None
         return True
@@ -246,7 +241,7 @@ class Runner:
 
     def columns(self) -> list[np.ndarray[Any, Any]]:
         """Returns the states of all lanes by leaf, of shapes (n, …); the arrays are new."""
-        return self.plan.states.read(self._before)
+        return [row.copy() for row in self._before[:-3]]
 
     def snapshot(self) -> list[np.ndarray[Any, Any]]:
         """Returns copies of all rows."""
@@ -269,7 +264,7 @@ class Runner:
         self.coming, self._read_by_kernel = coming, (contexts, places)
         self.place[:] = coming.held
         found = [contexts.ctypes.data, len(contexts), places.ctypes.data, len(places), coming.first]
-        self.table[-COMING:] = self._next_table[-COMING:] = found
+        self.table[COMING] = self._next_table[COMING] = found
 
     def take_back(self, error: BaseException | None = None) -> None:
         """Rewinds the lanes' streams to before a step, also one that raised an error in one of them."""
@@ -283,16 +278,17 @@ class Runner:
                     ctypes.memmove(int(bits[index, 8 + k]), words[:32], 32)
                     ctypes.memmove(int(bits[index, 4 * k]) + 8, words[32:], 8)
 
-    def write_fresh(self, leaves: Sequence[Any], first: int = 0) -> None:
-        """Passes the kernel the initial states of the lanes that begin an episode next."""
-        rows = [self.arrays[held.name][:, first:] for held in self.plan.states.held("fresh")]
-        self.plan.states.write(rows, leaves)
+    def write_fresh(self, leaves: Sequence[Any], number: int) -> None:
+        """Passes the kernel the state of a lane that begins an episode next, by the number of these."""
+        for row, leaf in zip(self._fresh, leaves, strict=True):
+            row[number] = leaf
 
-    def converted(self, action: Any) -> Sequence[np.ndarray[Any, Any]] | None:
-        """Returns the leaves of the actions as the kernel takes them."""
-        return converted(self._action_spec, self.plan.actions, self._n, action)
+    def converted(self, action: Any) -> Any:
+        """Returns the actions as the kernel takes them."""
+        leaves = converted(self._action_spec, self.plan.actions, self._n, action)
+        return leaves[0] if leaves is not None and self.plan.has_one_action else leaves and tuple(leaves)
 
-    def step_alone(self, action: Any) -> tuple[int, np.ndarray[Any, Any], Sequence[Any]] | None:
+    def step_alone(self, action: Any) -> tuple[int, np.ndarray[Any, Any], tuple[Any, Any]] | None:
         """Computes a step of a single lane, if `steps_alone`; reuses all arrays except the observation's.
 
         Returns None, with nothing changed, for an action that must be converted.
@@ -314,7 +310,7 @@ class Runner:
             self.take_back(error)
             raise
         if ended < 0:
-            self.refuse(ended, (actions,), self.none)
+            self.refuse(ended, actions, self.none)
         return ended, observation, self._others
 
     def exchange(self) -> None:
@@ -322,15 +318,11 @@ class Runner:
         self._before, self._after = self._after, self._before
         self.table, self._next_table = self._next_table, self.table
 
-    def refuse(self, code: int, actions: Sequence[Any], restart: Any) -> None:
+    def refuse(self, code: int, actions: Any, restart: Any) -> None:
         """Raises the error that a kernel's negative result describes."""
         number, lane = divmod(-1 - code, self._n)
         if number == 0:
             lanes = np.flatnonzero(self.over & ~(restart | self.arrays["hold"])).tolist()
             raise EpisodeError(f"step: {ENDED}" if self._n == 1 else f"step: in lanes {lanes}, {ENDED_LANES}")
-        raise out_of_bounds(self.plan.actions[number - 1], actions[number - 1][lane], lane)
-
-
-def _table(n: int, *arrays: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Returns the table of a kernel."""
-    return np.array([n, *(array.ctypes.data for array in arrays), *[0] * COMING], np.int64)
+        leaf = actions if self.plan.has_one_action else actions[number - 1]
+        raise out_of_bounds(self.plan.actions[number - 1], leaf[lane], lane)
