@@ -162,11 +162,15 @@ def _random_action(spec: SpecTree, mask: Any, rng: np.random.Generator) -> Any:
 
 
 def traces_differ(
-    expected: Sequence[Transition], actual: Sequence[Transition], driver: Driver, infos: bool = False
+    expected: Sequence[Transition],
+    actual: Sequence[Transition],
+    driver: Driver,
+    infos: bool = False,
+    tolerance: float = 0.0,
 ) -> str | None:
-    """Describes the first difference of two traces; None where they are equal."""
+    """Describes the first difference of two traces, or of their infos; None where they are equal."""
     for a, b in zip(expected, actual, strict=False):
-        difference = _replies_differ(a.reply_copy, b.reply_copy, driver, infos)
+        difference = _replies_differ(a.reply_copy, b.reply_copy, driver, infos, tolerance)
         if difference is not None:
             return f"{difference} ({b.where})"
         if (a.episode, a.step) != (b.episode, b.step):
@@ -176,7 +180,7 @@ def traces_differ(
     return None
 
 
-def _replies_differ(one: Reply, other: Reply, driver: Driver, infos: bool) -> str | None:
+def _replies_differ(one: Reply, other: Reply, driver: Driver, infos: bool, tolerance: float) -> str | None:
     if infos:
         return _mappings_differ("info", one.infos, other.infos, driver)
     for name in ("agents", "acting"):
@@ -186,7 +190,8 @@ def _replies_differ(one: Reply, other: Reply, driver: Driver, infos: bool) -> st
                 return "the episode ends in one and continues in the other"
             return f"{name}: {list(a)} against {list(b)}"
     for name in ("observations", "rewards", "terminated", "truncated", "discounts"):
-        difference = _mappings_differ(name.removesuffix("s"), getattr(one, name), getattr(other, name), driver)
+        values = getattr(one, name), getattr(other, name)
+        difference = _mappings_differ(name.removesuffix("s"), *values, driver, tolerance)
         if difference is not None:
             return difference
     # Of the infos only the masks, as the actions depend on them.
@@ -197,11 +202,13 @@ def _masks(reply: Reply) -> dict[Any, Any]:
     return {a: info[MASK] for a, info in reply.infos.items() if isinstance(info, Mapping) and MASK in info}
 
 
-def _mappings_differ(name: str, one: Mapping[Agent, Any], other: Mapping[Agent, Any], driver: Driver) -> str | None:
+def _mappings_differ(
+    name: str, one: Mapping[Agent, Any], other: Mapping[Agent, Any], driver: Driver, tolerance: float = 0.0
+) -> str | None:
     if one.keys() != other.keys():
         return f"{name}: for {list(one)} against {list(other)}"
     for agent in one:
-        difference = values_differ(one[agent], other[agent], driver.label(name, agent))
+        difference = values_differ(one[agent], other[agent], driver.label(name, agent), tolerance)
         if difference is not None:
             return difference
     return None

@@ -184,23 +184,11 @@ class WorkerLanes(Lanes):
 
     @_in_turn
     def step_values(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> StepFields:
+        n, lost = self.batch_size, self._lost
         restart, hold = step_masks(self, restart, hold)
         idle = either(restart, hold)
         over = self._over if idle is None else self._over & ~idle
-        lanes: Sequence[int] = range(self.batch_size)
-        if hold is not None:
-            lanes = np.flatnonzero(~hold).tolist()
-        *values, infos = self._step_some(action, lanes, restart, over)
-        over = np.zeros(self.batch_size, bool) if values[2] is None else values[2] | values[3]
-        if hold is not None:
-            over = over | self._over & hold
-            infos = Infos(list(infos))  # by lane, because wrappers add entries to those of other lanes only
-        self._over[:] = over
-        return (*values, infos)  # pyright: ignore[reportReturnType]
-
-    def _step_some(self, action: Any, lanes: Sequence[int], restart: Mask | None, over: Mask) -> StepFields:
-        """Steps some lanes, and returns the values of all; those of the others as they are in shared memory."""
-        n, lost = self.batch_size, self._lost
+        lanes: Sequence[int] = range(n) if hold is None else np.flatnonzero(~hold).tolist()
         if self._sent:
             raise EpisodeError(f"step: lanes {sorted(self._sent)} have been sent; receive them first, by recv()")
         actions = self._write_actions(action)
@@ -212,20 +200,26 @@ class WorkerLanes(Lanes):
         begin: set[int] = set() if restart is None else set(np.flatnonzero(restart).tolist())
         infos: list[Info] = [{}] * n
         acting = [lane for lane in lanes if lane not in lost or lane in begin]
-        failures, ended, discounts = self._exchange(acting, Task(begin, actions), infos)
+        failures, discounts = self._exchange(acting, Task(begin, actions), infos)
         if failures:
             self._renew(failures, "step")
         for lane in lost.keys() & set(lanes):
             infos[lane] = self._truncate(lane)
-            ended = discounts = True
+            discounts = True
         rows = self._pool.rows
+        over = rows.terminated | rows.truncated
+        ended = np.count_nonzero(over)
+        kept = Infos(infos) if any(infos) else Infos(columns={}, n=n)
+        if hold is not None:
+            kept = Infos(list(kept))  # by lane, because wrappers add entries to those of other lanes only
+        self._over[:] = over if hold is None else over | self._over & hold
         return (
             self.observation,
             rows.read("reward", None),
             rows.terminated.copy() if ended else None,
             rows.truncated.copy() if ended else None,
             rows.read("discount", None) if discounts else None,
-            Infos(infos) if any(infos) else Infos(columns={}, n=n),
+            kept,
         )
 
     # Some lanes at a time.
@@ -334,8 +328,8 @@ class WorkerLanes(Lanes):
             requests[index] = part, (task._replace(actions=own),)
         return parts, self._pool.ask(command, requests)
 
-    def _exchange(self, lanes: Iterable[int], task: Task, infos: Any) -> tuple[dict[int, Failure], bool, bool]:
-        """Gives lanes a task, and writes their infos; returns failures, and the two flags of `Stepped`."""
+    def _exchange(self, lanes: Iterable[int], task: Task, infos: Any) -> tuple[dict[int, Failure], bool]:
+        """Gives lanes a task, and writes their infos; returns failures, and if a discount is not the default."""
         begun = self._begun.copy()
         self._begun[:] = False  # until all have answered: a Ctrl-C leaves steps open
         try:
@@ -348,8 +342,7 @@ class WorkerLanes(Lanes):
         failures: dict[int, Failure] = {}
         for index, part in parts.items():
             failures |= self._take_in(part, contents[index], infos)
-        steps = [content for content in contents.values() if isinstance(content, Stepped)]
-        return failures, any(step.ended for step in steps), any(step.discounts for step in steps)
+        return failures, any(isinstance(one, Stepped) and one.discounts for one in contents.values())
 
     def _take_in(self, lanes: Sequence[int], content: Stepped | Failure, infos: Any) -> dict[int, Failure]:
         """Keeps what an answer says about lanes, writes their infos, and returns the failures among them."""

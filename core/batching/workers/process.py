@@ -72,7 +72,6 @@ class Stepped(NamedTuple):
     rests: dict[int, tuple[Any, ...]]  # leaves of observations that are not arrays
     infos: dict[int, Info]  # those that are not empty
     failures: dict[int, Failure]
-    ended: bool  # True if a flag is set in one of the lanes
     discounts: bool  # True if a discount is not the default in one of them
 
 
@@ -175,8 +174,7 @@ class _Engine:
 
     def step(self, lanes: Sequence[int], task: Task) -> Stepped:
         """Steps or resets lanes, all of them even if one raises an error."""
-        rows, result = self._rows, Stepped({}, {}, {}, False, False)
-        ended = discounts = False
+        rows, result, discounts = self._rows, Stepped({}, {}, {}, False), False
         for lane in lanes:
             # These show the lane in which a process hangs or has crashed.
             rows.acting[lane] = True
@@ -198,14 +196,13 @@ class _Engine:
             except Exception as error:
                 result.failures[lane] = _failure(error, lane)
             else:
-                ended = ended or bool(terminated) or bool(truncated)
                 discounts = discounts or discount is not None
                 if rest:
                     result.rests[lane] = rest
                 if info:
                     result.infos[lane] = info
             rows.acting[lane] = False
-        return result._replace(ended=ended, discounts=discounts)
+        return result._replace(discounts=discounts)
 
     send = step
 

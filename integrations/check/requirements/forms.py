@@ -35,8 +35,8 @@ from envoi.protocol.multi_env import MASK
 
 from ..drivers import BatchDriver, NotAvailable, core_driver, framework_driver
 from ..env_under_test import EnvUnderTest, Extent
-from ..requirement import PASSED, Outcome, Requirement, failed, requirement, skipped
-from ..transitions import Collector, Transition, traces_differ, values_differ
+from ..requirement import PASSED, Outcome, Requirement, failed, failed_if, requirement, skipped
+from ..transitions import Collector, traces_differ
 from .randomness import REPRODUCIBLE
 
 LANES = 2
@@ -180,23 +180,9 @@ def trace_comes_back(form: FormUnderTest) -> Outcome:
         other.restarts_in_step = driver.restarts_in_step
     actual = Collector(driver, seed, env.trace_limit).collect(episodes)
     expected = Collector(other, core_seed, env.trace_limit).collect(episodes)
-    difference = traces_differ(expected, actual, driver)
     narrows = any(loss.field == "precision" for loss in form.losses)
-    if difference is None or (narrows and _equal_within_float32(expected, actual)):
-        return PASSED
-    return failed(f"here against there: {difference}")
-
-
-def _equal_within_float32(one: list[Transition], other: list[Transition]) -> bool:
-    """Returns True if two traces differ by no more than rounding to float32."""
-    if len(one) != len(other):
-        return False
-    names = ("observations", "rewards", "terminated", "truncated", "discounts")
-    return all(
-        values_differ(dict(getattr(a.reply_copy, name)), dict(getattr(b.reply_copy, name)), name, FLOAT32) is None
-        for a, b in zip(one, other, strict=True)
-        for name in names
-    )
+    difference = traces_differ(expected, actual, driver, tolerance=FLOAT32 if narrows else 0.0)
+    return failed_if(difference, "here against there")
 
 
 FORM_REQUIREMENTS = (constructs, loses_nothing, specs_come_back, trace_comes_back)

@@ -23,10 +23,6 @@ def _no_infos(rollout: Rollout) -> str:
     return "" if rollout.driver.returns_infos else f"{rollout.driver.api} does not return infos"
 
 
-def _no_discounts(rollout: Rollout) -> str:
-    return "" if rollout.driver.discount_specs else f"{rollout.driver.api} has no discounts"
-
-
 @requirement("plays", on_forms=True)
 def plays(env: EnvUnderTest) -> Outcome:
     """Resets and steps raise no error."""
@@ -73,7 +69,12 @@ _REPAIRED = (
     observed("observation-dtype", "Every observation is of the declared type and dtype.", 14),
     observed("reward-given", "Every step gives a reward, never None and never nan.", 5),
     observed("reward-in-spec", "Every reward lies in its spec.", 4),
-    observed("discount-in-spec", "Every discount is a number that lies in its spec.", 3, no_case=_no_discounts),
+    observed(
+        "discount-in-spec",
+        "Every discount is a number that lies in its spec.",
+        3,
+        no_case=lambda rollout: "" if rollout.driver.discount_specs else f"{rollout.driver.api} has no discounts",
+    ),
     observed("flags-are-bools", "`terminated` and `truncated` are bools.", 1),
     observed("info-is-dict", "Every info is a dict.", 6, no_case=_no_infos),
     observed(
@@ -91,10 +92,6 @@ VALUE_KEYS = tuple(one.key for one in _REPAIRED)
 """Keys of requirements whose violations an importer repairs or refuses."""
 
 VALUES = (*_REPAIRED, state_stays)
-
-
-def _no_masks(rollout: Rollout) -> str:
-    return "" if rollout.masks else "it has no action masks"
 
 
 def _no_ends(rollout: Rollout) -> str:
@@ -167,7 +164,7 @@ AGENTS = (
         "mask-legal",
         "An action mask has one entry per action, and allows an action to each agent that acts.",
         42,
-        no_case=_no_masks,
+        no_case=lambda rollout: "" if rollout.masks else "it has no action masks",
     ),
     _of_agents(
         "zero-sum",
