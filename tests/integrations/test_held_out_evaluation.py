@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_models import Steps
 from stable_baselines3 import DQN, PPO
 
 import envoi
@@ -42,6 +43,10 @@ def rows_of(policy=balance, env="envoi:cartpole", **settings):
     return evaluate(policy, env, **{"contexts": SPLIT, "episodes": 3, "variant": "balance", **settings})
 
 
+def returns_of(rows):
+    return [row["return"] for row in rows]
+
+
 @pytest.fixture(scope="module")
 def rows():
     return rows_of()
@@ -59,27 +64,23 @@ def test_each_context_and_episode_occurs_once(rows):
     assert len({row["length"] for row in rows}) > 10
 
 
-@pytest.mark.parametrize("lanes", [1, 8, 64])
-def test_lanes_change_no_number(rows, lanes):
-    assert rows_of(balance_many, batched=True, lanes=lanes) == rows
-
-
-@pytest.mark.parametrize("batched", [False, True])
-def test_workers_change_no_number(rows, batched):
-    policy = (lambda seen: balance_many(seen)) if batched else (lambda seen: balance(seen))
-    assert rows_of(policy, batched=batched, workers=2, lanes=4) == rows
-
-
-def test_tasks_of_ray_change_no_number(rows, ray_session):
-    assert rows_of(address="auto", workers=2) == rows
+@pytest.mark.parametrize(
+    "how",
+    [
+        *({"policy": balance_many, "batched": True, "lanes": lanes} for lanes in (1, 8, 64)),
+        {"policy": lambda seen: balance_many(seen), "batched": True, "workers": 2, "lanes": 4},
+        {"policy": lambda seen: balance(seen), "workers": 2},
+        {"address": "auto", "workers": 2},
+    ],
+)
+def test_lanes_workers_and_tasks_of_ray_change_no_number(rows, ray_session, how):
+    assert rows_of(**how) == rows
 
 
 def test_worker_needs_no_guard_in_a_script(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
+    (script := tmp_path / "script.py").write_text(
         "from envoi.integrations.evaluation import evaluate\n"
-        "def act(observation):\n    return 0\n"
-        "print(len(evaluate(act, 'envoi:cartpole', contexts='length=0.3,0.5', episodes=2, workers=2)))\n"
+        "print(len(evaluate(lambda seen: 0, 'envoi:cartpole', contexts='length=0.3,0.5', episodes=2, workers=2)))\n"
     )
     found = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert (found.stdout, found.stderr) == ("4\n", "")
@@ -124,9 +125,8 @@ def test_row_can_be_played_again(rows):
     ],
 )
 def test_env_may_be_of_any_framework(rows, env):
-    returns = [row["return"] for row in rows]
     for given_env in (env, env()):
-        assert [row["return"] for row in rows_of(env=given_env)] == returns
+        assert returns_of(rows_of(env=given_env)) == returns_of(rows)
 
 
 def test_gymnasium_has_contexts_of_its_own():
@@ -140,40 +140,27 @@ def test_gymnasium_has_contexts_of_its_own():
 def test_contexts_are_those_of_the_env_by_default(rows):
     env = envoi.Contextual(cartpole(), SPLIT["train"], hide_context=True)
     found = rows_of(env=env, contexts=None)
-    assert [row["return"] for row in found] == [row["return"] for row in rows[:9]]
+    assert returns_of(found) == returns_of(rows[:9])
     assert [row["context.length"] for row in found] == [row["context.length"] for row in rows[:9]]
 
 
-def test_context_of_a_selector_is_in_the_row():
-    sampled = envoi.context.Sampled([envoi.UniformFloat("length", 0.3, 0.8)])
-    env = envoi.Contextual(cartpole(), context_selector=sampled, state_context_features=["length"])
-    seen = []
-
-    def act(observation):
-        seen.append(float(observation[-1]))
-        return 0
-
-    found = evaluate(act, env, contexts=None, episodes=6)
-    lengths = [row["context.length"] for row in found]
-    assert len({*lengths}) == 6
-    assert {np.float32(length) for length in lengths} == {np.float32(one) for one in seen}
-
-
 def test_agent_sees_contexts_as_in_its_training():
-    """The scale is the mean of the training's set, not of the contexts that it is judged on."""
-    env = envoi.Contextual(
-        cartpole(),
-        {"a": {"length": 0.4}, "b": {"length": 0.6}},
-        state_context_features="changing_context_features",
-        scale_context_features="by_mean",
-    )
+    """Those of a selector are in the rows; the scale is the mean of the training's set, not of those judged on."""
+    sampled, view = envoi.context.Sampled([envoi.UniformFloat("length", 0.3, 0.8)]), "changing_context_features"
+    selected = envoi.Contextual(cartpole(), context_selector=sampled, state_context_features=["length"])
+    two = {"a": {"length": 0.4}, "b": {"length": 0.6}}
+    scaled = envoi.Contextual(cartpole(), two, state_context_features=view, scale_context_features="by_mean")
     seen = set()
 
     def act(observation):
         seen.add(float(observation[-1]))
         return 0
 
-    evaluate(act, env, contexts={"long": {"length": 1.0}}, episodes=1)
+    lengths = {np.float32(row["context.length"]) for row in evaluate(act, selected, contexts=None, episodes=6)}
+    assert len(lengths) == 6
+    assert lengths == {np.float32(one) for one in seen}
+    seen.clear()
+    evaluate(act, scaled, contexts={"long": {"length": 1.0}}, episodes=1)
     assert seen == {2.0}
 
 
@@ -208,9 +195,6 @@ class Memory(NamedTuple):
 class Pure:
     """The same, whose state is given from outside."""
 
-    def __init__(self, many):
-        self.many = many
-
     def initial_state(self):
         return Memory(np.int64(0))
 
@@ -227,11 +211,10 @@ class CountingByTwo(Counting):
 def test_policy_may_keep_a_state():
     one = rows_of(Counting())
     assert one == rows_of(Counting(), lanes=3) == rows_of(Counting(), workers=2)
-    alternating = [row["return"] for row in rows_of(CountingByTwo())]
-    assert alternating != [row["return"] for row in one]
-    odd = [row["return"] for row in rows_of(Pure(False))]
+    assert returns_of(rows_of(CountingByTwo())) != returns_of(one)
+    odd = returns_of(rows_of(Pure()))
     for lanes in (1, 5):
-        assert odd == [row["return"] for row in rows_of(Pure(True), batched=True, lanes=lanes)]
+        assert odd == returns_of(rows_of(Pure(), batched=True, lanes=lanes))
     with pytest.raises(envoi.EnvoiError, match="leave batched=True out"):
         rows_of(Counting(), batched=True)
 
@@ -275,10 +258,9 @@ def test_model_of_stable_baselines_can_be_evaluated(visible):
     found = evaluate(model, "envoi:cartpole", contexts=SPLIT, episodes=2)
     assert {(row["variant"], row["train_seed"]) for row in found} == {("PPO", 3)}
     shown = envoi.Contextual(cartpole(), SPLIT["train"], hide_context=not visible)
-    returns = [row["return"] for row in evaluate(act, shown, contexts=SPLIT, episodes=2)]
+    returns = returns_of(evaluate(act, shown, contexts=SPLIT, episodes=2))
     for more in ({}, {"workers": 2}, {"batched": True, "lanes": 4}):
-        found = evaluate(model, "envoi:cartpole", contexts=SPLIT, episodes=2, **more)
-        assert [row["return"] for row in found] == returns
+        assert returns_of(evaluate(model, "envoi:cartpole", contexts=SPLIT, episodes=2, **more)) == returns
 
 
 def test_model_of_other_spaces_is_refused():
@@ -300,12 +282,9 @@ def test_recurrent_model_forgets_between_episodes():
 def test_masks_reach_a_maskable_model():
     from sb3_contrib import MaskablePPO
 
-    class Picky(envoi.Model):
-        observation_spec = envoi.Array((1,), "float32", 0, 9)
+    class Picky(Steps):
         action_spec = envoi.Discrete(9)
-
-        def initial(self, rng, context):
-            return 0
+        observation_spec = envoi.Array((1,), "float32", 0, 9)
 
         def transition(self, state, action, rng):
             assert action == state
@@ -313,9 +292,6 @@ def test_masks_reach_a_maskable_model():
 
         def observe(self, state, rng):
             return np.array([state], np.float32)
-
-        def reward(self, state, action, next_state):
-            return 0.0
 
         def terminal(self, state):
             return state == 5
@@ -333,13 +309,11 @@ def test_masks_reach_a_maskable_model():
 def test_run_of_rllib_can_be_evaluated(trained):
     policy = load_policy(trained)
     found = evaluate(trained, episodes=4)
-    assert [row["return"] for row in found] == [row["return"] for row in evaluate(policy, "envoi:catch", episodes=4)]
-    assert found[0]["env"] == "envoi:catch"
-    assert found[0]["train_seed"] == 0
+    assert (found[0]["env"], found[0]["train_seed"]) == ("envoi:catch", 0)
     for more in ({"workers": 2}, {"lanes": 8}):
         assert evaluate(trained, episodes=4, **more) == found
-    checkpoint = evaluate(trained / "checkpoint", "envoi:catch", episodes=4)
-    assert [row["return"] for row in checkpoint] == [row["return"] for row in found]
+    for same in (policy, trained / "checkpoint"):
+        assert returns_of(evaluate(same, "envoi:catch", episodes=4)) == returns_of(found)
     with pytest.raises(envoi.EnvoiError, match="env: which"):
         evaluate(policy)
 
@@ -364,13 +338,10 @@ def read_csv(folder):
 
 
 def test_files_hold_the_rows(tmp_path):
-    rows = rows_of(out=tmp_path / "new" / "folder")
-    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == [
-        "evaluation.csv",
-        "evaluation.parquet",
-    ]
-    assert pq.read_table(tmp_path / "new" / "folder" / "evaluation.parquet").to_pylist() == rows
-    for row, read in zip(rows, read_csv(tmp_path / "new" / "folder"), strict=True):
+    rows = rows_of(out=(folder := tmp_path / "new" / "folder"))
+    assert sorted(path.name for path in folder.iterdir()) == ["evaluation.csv", "evaluation.parquet"]
+    assert pq.read_table(folder / "evaluation.parquet").to_pylist() == rows
+    for row, read in zip(rows, read_csv(folder), strict=True):
         assert {name: "" if value is None else str(value) for name, value in row.items()} == read
 
 
@@ -409,25 +380,6 @@ def test_command_writes_the_rows(cli, trained, tmp_path, monkeypatch):
 # Bad input.
 
 
-class Endless(envoi.Model):
-    observation_spec = action_spec = envoi.Discrete(2)
-
-    def initial(self, rng, context):
-        return 0
-
-    def transition(self, state, action, rng):
-        return 0
-
-    def observe(self, state, rng):
-        return 0
-
-    def reward(self, state, action, next_state):
-        return 0.0
-
-    def terminal(self, state):
-        return False
-
-
 def failing(observation):
     raise ZeroDivisionError("no mass")
 
@@ -446,7 +398,7 @@ def failing(observation):
         ({"seed": -1}, "seed: expected an integer of at least 0"),
         ({"policy": 3}, "policy: expected a function of an observation"),
         ({"policy": lambda seen: [0, 0, 0], "batched": True, "lanes": 2}, "expected an action for each of 2 obs"),
-        ({"env": Endless, "contexts": None, "max_steps": 9, "policy": lambda _: 0}, "did not end within 9 steps"),
+        ({"env": Steps, "contexts": None, "max_steps": 9, "policy": lambda _: 0}, "did not end within 9 steps"),
         ({"policy": failing, "workers": 2}, "ZeroDivisionError: no mass"),
         ({"env": "envoi:nim", "contexts": None}, "agents"),
     ],
@@ -457,24 +409,16 @@ def test_bad_input_is_named_and_nothing_is_written(tmp_path, settings, message):
     assert not (tmp_path / "out").exists()
 
 
-def test_contexts_of_the_training_are_named(trained, tmp_path, monkeypatch):
-    (tmp_path / "weighed_too.py").write_text(SETS)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    run = tmp_path / "run"
-    shutil.copytree(trained, run, symlinks=True)
-    settings = RunFolder(run).read_settings()
-    RunFolder(run).write_settings(Settings(**{**vars(settings), "env": "python:weighed_too:make"}))
-    with pytest.warns(UserWarning, match="also training contexts: 'seen'$"):
-        evaluate(run, contexts={"seen": {"weight": 2.0}, "new": {"weight": 3.0}}, episodes=1)
-
-
 def test_a_run_is_evaluated_in_its_training_contexts(trained, tmp_path, monkeypatch):
     (tmp_path / "weighed_again.py").write_text(SETS)
     monkeypatch.syspath_prepend(str(tmp_path))
     run = tmp_path / "run"
     shutil.copytree(trained, run, symlinks=True)
-    settings = vars(RunFolder(run).read_settings()) | {"env": "python:weighed_again:make", "contexts": "weight=2,5"}
+    settings = vars(RunFolder(run).read_settings()) | {"env": "python:weighed_again:make"}
     RunFolder(run).write_settings(Settings(**settings))
+    with pytest.warns(UserWarning, match="also training contexts: 'seen'$"):
+        evaluate(run, contexts={"seen": {"weight": 2.0}, "new": {"weight": 3.0}}, episodes=1)
+    RunFolder(run).write_settings(Settings(**{**settings, "contexts": "weight=2,5"}))
     rows = evaluate(run, episodes=1)
     assert [row["context.weight"] for row in rows] == [2, 5]
     assert rows[0]["env"] == "python:weighed_again:make"
@@ -485,7 +429,6 @@ def test_a_run_is_evaluated_in_its_training_contexts(trained, tmp_path, monkeypa
 
 
 def test_a_model_sees_observations_as_in_its_training():
-    from stable_baselines3 import PPO
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
     lanes = VecNormalize(DummyVecEnv([lambda: gymnasium.make("CartPole-v1")]), training=False)
@@ -496,7 +439,7 @@ def test_a_model_sees_observations_as_in_its_training():
         return model.predict(lanes.normalize_obs(observation), deterministic=True)[0]
 
     one, other = (evaluate(policy, "gymnasium:CartPole-v1", episodes=3) for policy in (model, normalized))
-    assert [row["return"] for row in one] == [row["return"] for row in other]
+    assert returns_of(one) == returns_of(other)
 
 
 def test_contexts_of_two_regions_are_named():

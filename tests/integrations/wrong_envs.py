@@ -76,53 +76,6 @@ class Walk(gymnasium.Env):
         return None if self.render_mode is None else np.zeros((4, 4, 3), np.uint8)
 
 
-@breaks("observation-stays")
-class LateOverwrite(Walk):
-    """Keeps the first observation of an episode, and zeroes it at the next reset."""
-
-    kept = None
-
-    def reset(self, *, seed=None, options=None):
-        if self.kept is not None:
-            self.kept[:] = 0
-        self.kept, info = super().reset(seed=seed)
-        return self.kept, info
-
-
-@breaks("options-stay")
-class WritesOptions(Walk):
-    """Writes into the options of a reset."""
-
-    def reset(self, *, seed=None, options=None):
-        if options is not None:
-            options.setdefault("size", 3)
-        return super().reset(seed=seed)
-
-
-@breaks("sampling-is-free")
-class SamplingDraws(Walk):
-    """Samples actions with the generator of the dynamics."""
-
-    def __init__(self):
-        super().__init__()
-        self.action_space = spaces.Discrete(3)
-
-    def begin(self, seed):
-        super().begin(seed)
-        self.action_space._np_random = self.np_random
-
-
-@breaks("metadata-stays")
-class WritesMetadata(Walk):
-    """Writes into the metadata of the class when it is made."""
-
-    metadata = {"render_modes": [], "made": 0}
-
-    def __init__(self):
-        super().__init__()
-        self.metadata["made"] += 1
-
-
 class Speechless(Walk):
     """Correct in gymnasium, with a space that dm_env cannot express."""
 
@@ -132,46 +85,24 @@ class Speechless(Walk):
         return {"seen": super().see(), "more": (0, 1)}
 
 
-@breaks("repeats-anew", "seed-lasts")
-class SeedForOneEpisode(Walk):
-    """Takes new entropy from the operating system in a plain reset."""
-
-    def begin(self, seed):
-        super().begin(seed)
-        if seed is None:
-            self.np_random = np.random.default_rng()
-
-
-@breaks("seed-zero")
-class ZeroIsNoSeed(Walk):
-    """Tests `if seed:` instead of `if seed is not None:`."""
-
-    def begin(self, seed):
-        super().begin(seed if seed else None)
-        if not seed and self.time == 0:
-            self.np_random = np.random.default_rng()
-
-
-@breaks("looking-is-free")
-class LookingDraws(Walk):
-    """Uses the generator of the dynamics when rendering."""
-
-    mode = "rgb_array"
-
-    def render(self):
-        self.draw()
-        return super().render()
-
-
-@breaks("action-stays")
-class WritesAction(Walk):
-    """Clips the action in place."""
-
-    action_space = spaces.Box(-1, 3, (1,), np.float32)
+class Slow(Walk):
+    """Correct, but takes its time."""
 
     def step(self, action):
-        np.clip(action, 0, 1, out=action)
+        time.sleep(0.05)
         return super().step(action)
+
+
+@breaks("observation-stays")
+class LateOverwrite(Walk):
+    """Keeps the first observation of an episode, and zeroes it at the next reset."""
+
+    kept = np.ones(1)
+
+    def reset(self, *, seed=None, options=None):
+        self.kept[:] = 0
+        self.kept, info = super().reset(seed=seed)
+        return self.kept, info
 
 
 @breaks("resets-twice")
@@ -191,14 +122,52 @@ class Once(Walk):
         return super().step(action)
 
 
-class Slow(Walk):
-    """Correct, but takes its time."""
+@breaks("seed-zero")
+class ZeroIsNoSeed(Walk):
+    """Tests `if seed:` instead of `if seed is not None:`."""
 
-    def step(self, action):
-        time.sleep(0.05)
-        return super().step(action)
+    def begin(self, seed):
+        super().begin(seed if seed else None)
+        if not seed and self.time == 0:
+            self.np_random = np.random.default_rng()
 
 
+def sampling_draws(env, seed):
+    """Lets actions be sampled by the generator of the dynamics."""
+    Walk.begin(env, seed)
+    env.action_space = spaces.Discrete(3) if env.action_space is Walk.action_space else env.action_space
+    env.action_space._np_random = env.np_random
+
+
+def begin_by_chance(env, seed):
+    """Takes new entropy from the operating system in a plain reset."""
+    Walk.begin(env, seed)
+    if seed is None:
+        env.np_random = np.random.default_rng()
+
+
+def write_options(env, *, seed=None, options=None):
+    if options is not None:
+        options.setdefault("size", 3)
+    return Walk.reset(env, seed=seed)
+
+
+def write_metadata(env):
+    Walk.__init__(env)
+    env.metadata["made"] += 1
+
+
+faulty(Walk, "WritesOptions", "options-stay", reset=write_options)
+faulty(Walk, "WritesMetadata", "metadata-stays", metadata={"render_modes": [], "made": 0}, __init__=write_metadata)
+faulty(Walk, "SamplingDraws", "sampling-is-free", begin=sampling_draws)
+faulty(Walk, "SeedForOneEpisode", "repeats-anew/seed-lasts", begin=begin_by_chance)
+faulty(
+    Walk, "LookingDraws", "looking-is-free", mode="rgb_array", render=lambda env: (env.draw(), Walk.render(env))[1]
+)  # fmt: skip
+faulty(
+    Walk, "WritesAction", "action-stays", action_space=spaces.Box(-1, 3, (1,), np.float32),
+    step=lambda env, action: Walk.step(env, np.clip(action, 0, 1, out=action)),
+)  # fmt: skip
 faulty(
     Walk, "AliasedBuffer", "observation-stays",
     see=lambda env: np.clip(env.at, -10, 10, out=env.buffer, casting="unsafe"),
