@@ -84,7 +84,6 @@ docs: docs-tables
 	@# strict does not include what it finds in docstrings
 	$(DOCS_VENV)/bin/zensical build --clean --strict > build/docs.log 2>&1; status=$$?; cat build/docs.log; \
 		test $$status = 0 && ! grep -q '^griffe:' build/docs.log
-	$(DOCS_VENV)/bin/python docs/links.py build/site
 
 docs-serve: docs-tables
 	$(DOCS_VENV)/bin/zensical serve
