@@ -178,9 +178,7 @@ def test_env_error_is_one_line_with_its_place(cli, trained, tmp_path, monkeypatc
 def test_run_without_a_checkpoint_names_the_resume_command(cli, tmp_path):
     RunFolder(tmp_path).start(Settings("envoi:catch"))
     code, _, err = cli("evaluate", tmp_path)
-    assert code == 2
-    assert "holds no checkpoint yet" in err
-    assert "--resume" in err
+    assert (code, "holds no checkpoint yet" in err, "--resume" in err) == (2, True, True)
 
 
 @pytest.mark.parametrize("folder", [".", "checkpoint"])
@@ -205,8 +203,7 @@ def test_policy_of_nested_actions_can_be_evaluated(cli, tmp_path, ray_session):
     assert (code, err) == (0, "")
     for more in ([], ["--explore"]):
         code, out, err = cli("evaluate", run, "--episodes", 3, "--form", "both", *more)
-        assert (code, err) == (0, "")
-        assert "same episodes" in out
+        assert (code, err, "same episodes" in out) == (0, "", True)
 
 
 def one_of(steps):

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import Steps
 from stable_baselines3 import DQN, PPO
+from wrong_envs import Endless
 
 import envoi
 from envoi.adapters import load, to_gymnasium
@@ -281,6 +281,7 @@ def test_recurrent_model_forgets_between_episodes():
 
 def test_masks_reach_a_maskable_model():
     from sb3_contrib import MaskablePPO
+    from small_models import Steps  # not above, because Ray's tasks import this module
 
     class Picky(Steps):
         action_spec = envoi.Discrete(9)
@@ -398,7 +399,7 @@ def failing(observation):
         ({"seed": -1}, "seed: expected an integer of at least 0"),
         ({"policy": 3}, "policy: expected a function of an observation"),
         ({"policy": lambda seen: [0, 0, 0], "batched": True, "lanes": 2}, "expected an action for each of 2 obs"),
-        ({"env": Steps, "contexts": None, "max_steps": 9, "policy": lambda _: 0}, "did not end within 9 steps"),
+        ({"env": Endless, "contexts": None, "max_steps": 9, "policy": lambda _: 0}, "did not end within 9 steps"),
         ({"policy": failing, "workers": 2}, "ZeroDivisionError: no mass"),
         ({"env": "envoi:nim", "contexts": None}, "agents"),
     ],

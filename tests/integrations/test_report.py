@@ -192,12 +192,6 @@ def test_page_has_ten_parts_and_needs_nothing_else(tmp_path):
     assert "fewer than five seeds" not in text
 
 
-def test_cells_that_were_not_measured_stay_empty(tmp_path):
-    report(rows_of(np.ones((5, 6))), tmp_path / "out", resamples=10)
-    text = (tmp_path / "out" / "report.html").read_text()
-    assert len(re.findall(r"<title>1, 10 episodes</title>", text)) == 6  # of 18 cells
-
-
 @pytest.mark.parametrize("seeds", [1, 4])
 def test_few_seeds_claim_nothing(tmp_path, cli, seeds):
     rows = rows_of(np.ones((seeds, 4))) + rows_of(np.full((seeds, 4), 9.0), "b")
@@ -216,8 +210,11 @@ def test_few_seeds_claim_nothing(tmp_path, cli, seeds):
     assert " & -- & -- & " in (tmp_path / "out" / "regions.tex").read_text()
 
 
-def test_contexts_of_many_features_have_no_maps(tmp_path):
-    many = rows_of(np.ones((5, 4)))
+def test_maps_have_the_cells_that_were_measured_of_few_features(tmp_path):
+    many = rows_of(np.ones((5, 6)))
+    report(many, tmp_path / "few", resamples=10)
+    text = (tmp_path / "few" / "report.html").read_text()
+    assert len(re.findall(r"<title>1, 10 episodes</title>", text)) == 6  # of 18 cells
     for row in many:
         row |= {f"context.row{k}": hash((row["context_id"], k)) % 64 for k in range(8)}
     report(many, tmp_path / "out", resamples=10)

@@ -22,6 +22,7 @@ from ...errors import one_line
 from ..app import command
 from ..console import output_console, print_json, working
 from ..option_types import EnvName, Json
+from .render import Watched, play_at_random
 
 STEPS = 20
 LONGEST = 160
@@ -173,12 +174,12 @@ def _seeds(env: envoi.Env | envoi.MultiEnv) -> str:
 
 def _trace(env: envoi.MultiEnv, seed: int) -> list[bytes]:
     """Returns an episode's first steps, pickled, under actions that follow from the seed."""
-    observations, infos = env.reset(seed=seed)
-    trace = [pickle.dumps(observations)]
-    while env.agents and len(trace) <= STEPS:
-        step = env.step(env.sample_actions(infos))
-        infos = step.infos
-        trace.append(pickle.dumps((step.observations, step.rewards)))
+    trace: list[bytes] = []
+
+    def note(env: Any, action: Any, result: Any) -> None:
+        trace.append(pickle.dumps(result[: 1 if action is None else 2]))  # observations and rewards
+
+    play_at_random(Watched(envoi.TimeLimit(env, STEPS), note), range(seed, seed + 1))
     return trace
 
 

@@ -22,6 +22,7 @@ from rich.live import Live
 from rich.text import Text
 
 import envoi
+from envoi.adapters.shared.exported import several_agents
 from envoi.atomic_write import write_atomically
 
 from ...errors import one_line
@@ -145,14 +146,12 @@ class Watched(envoi.Lifted):
 
 def play_at_random(env: Any, seeds: range) -> None:
     """Plays an episode with random actions from each seed."""
-    several = isinstance(env, envoi.MultiEnv)
+    game = several_agents(env)
     with one_line():
         for seed in seeds:
-            _, info = env.reset(seed=seed)
-            over = False
-            while not over:
-                taken = env.step(env.sample_actions(info) if several else env.sample_action())
-                info, over = (taken.infos, not env.agents) if several else (None, taken.terminated or taken.truncated)
+            infos = game.reset(seed=seed).infos
+            while game.agents:
+                infos = game.step(game.sample_actions(infos)).infos
 
 
 def _play_by_policy(name: str, env: Any, folder: Path, seeds: range) -> None:
