@@ -65,8 +65,6 @@ class EnvUnderTest:
     ) -> None:
         self.name, self._make, self.extent, self.independent = name, make, extent, independent
         self.title, self.origin = title, origin
-        self._first: Driver | None = None
-        self._only: Driver | None = None
 
     @classmethod
     def of(cls, given: Any, name: str, extent: Extent) -> EnvUnderTest:
@@ -84,7 +82,7 @@ class EnvUnderTest:
             except Exception:
                 env = cls(name, lambda: driver, extent, False, title)
         try:
-            env._first = env.new_driver()
+            _ = env.driver
         except EnvoiError:
             raise
         except Exception as error:
@@ -93,11 +91,7 @@ class EnvUnderTest:
 
     def new_driver(self) -> Driver:
         """Returns a driver of a new environment, or of the only one."""
-        if self.independent:
-            return self._make()
-        if self._only is None:
-            self._only = self._make()
-        return self._only
+        return self._make() if self.independent else self.driver
 
     @contextmanager
     def temporary_driver(self) -> Iterator[Driver]:
@@ -110,12 +104,10 @@ class EnvUnderTest:
                 with suppress(Exception):
                     driver.close()
 
-    @property
+    @cached_property
     def driver(self) -> Driver:
         """The driver of the observed rollout, also read for properties that never change."""
-        if self._first is None:
-            self._first = self.new_driver()
-        return self._first
+        return self._make()
 
     @cached_property
     def rollout(self) -> Rollout:
@@ -149,10 +141,10 @@ class EnvUnderTest:
         return self.trace()
 
     def close(self) -> None:
-        """Closes the environments that are still open."""
-        for driver in {id(one): one for one in (self._first, self._only) if one is not None}.values():
+        """Closes the environment that is still open."""
+        if "driver" in vars(self):
             with suppress(Exception):
-                driver.close()
+                self.driver.close()
 
 
 def new_driver(origin: Any) -> Driver:
