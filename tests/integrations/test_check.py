@@ -288,8 +288,8 @@ def test_global_generators_are_left_unchanged():
 def test_raise_if_failed_lists_each_failure():
     with pytest.raises(AssertionError) as caught:
         found(wrong_envs.SeedIgnored).raise_if_failed()
-    for part in ("wrong_envs.SeedIgnored: ", "env  repeats-anew: ", "env  seed-repeats: "):
-        assert part in str(caught.value)
+    assert "wrong_envs.SeedIgnored: " in str(caught.value)
+    assert all(f"env  {key}: " in str(caught.value) for key in ("repeats-anew", "seed-repeats"))
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ class WorkerLanes(Lanes):
             infos[lane] = self._truncate(lane)
             discounts = True
         rows = self._pool.rows
-        over = rows.terminated | rows.truncated
+        over = np.logical_or(rows.terminated, rows.truncated)
         ended = np.count_nonzero(over)
         kept = Infos(infos) if any(infos) else Infos(columns={}, n=n)
         if hold is not None:
