@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from . import wrappers as wrappers
     from .authoring.multi_model import MultiModel
     from .batching.agents_as_lanes import AgentLanes
-    from .batching.compiled_env import CompiledModel, compiled
+    from .batching.model_lanes import CompiledModel, compiled
     from .batching.workers.lanes import WorkerLanes
     from .context import (
         Categorical,
@@ -117,7 +117,7 @@ else:
     _LATER = {
         "authoring.multi_model": "MultiModel",
         "batching.agents_as_lanes": "AgentLanes",
-        "batching.compiled_env": "CompiledModel compiled",
+        "batching.model_lanes": "CompiledModel compiled",
         "batching.workers.lanes": "WorkerLanes",
         "context": "Categorical ContextSpace Feature NormalFloat Selector UniformFloat UniformInteger"
         " load_contexts save_contexts",

@@ -12,19 +12,21 @@ from .. import tree
 from ..authoring.model import Model
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported
 from ..lane_values import lane, put, take
-from ..protocol.batch_env import Mask, as_mask, check_count, either, full_lanes_step, make_batch_reset, step_masks
-from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
+from ..protocol.batch_env import Mask, check_count
+from ..protocol.env import NOT_RESET, Env, Reset, Step
 from ..protocol.fast_steps import LANES_VALUES, masks_of
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 from ..protocol.reset_options import CONTEXT
-from ..rewards.rewarder import ModelReward, Rewarder, RewardFunction, stream_bound
-from ..seeding import Streams, batch_streams
+from ..rewards.rewarder import ModelReward, Rewarder, stream_bound
+from ..seeding import Streams
 from ..spec import Spec, zeros
+from ..spec.base import shown
 from ..steps.program import VALUES, Program, Stage
 from ..tree import AnyArray, AnyDict, AnyList, AnyMapping, AnyScalar, AnyTuple
 from ..wrapping.arguments import each_leaf
 from .lane_contexts import LaneContexts
+from .lanes import LaneColumns
 
 _ZERO = np.zeros(())  # numpy would convert a Python number in each operation
 
@@ -55,18 +57,24 @@ class BatchModel(Model):
 
     @property
     def lanes(self) -> ModelBatch:
-        """The one-lane batch that runs the model when it is used as an `Env`."""
+        """The one-lane batch that runs the model when it is used as an `Env`, with its streams and its rewarder."""
         if self._one is None:
             self._one = ModelBatch(self, 1)
-        return self._one
+        one: Any = self._one
+        one._streams, one._rewarder = self.streams, self._rewarder
+        return one
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        lanes = self.lanes
+        before = self.streams
         if seed is not None:
-            lanes.use(Streams(seed))
+            self._streams = Streams(seed)
         # The values for the single lane get the axis that the model's functions expect.
         options = options and {name: self._with_axis(name, value) for name, value in options.items()}
-        observation, info = lanes.reset(options=options)
+        try:
+            observation, info = self.lanes.reset(options=options)
+        except BaseException:
+            self._streams = before
+            raise
         return Reset(lane(self.observation_spec, observation, 0), info[0])
 
     def _with_axis(self, name: str, value: Any) -> Any:
@@ -118,50 +126,23 @@ class BatchModel(Model):
     def observation(self) -> Any:
         return lane(self.observation_spec, self.lanes.observation, 0)
 
-    @property
-    def streams(self) -> Streams:
-        return self.lanes.streams
-
-    def use_streams(self, streams: Streams) -> None:
-        self.lanes.use(streams)
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """The random generator of the dynamics; settable."""
-        return self.lanes.rng
-
-    @rng.setter
-    def rng(self, generator: np.random.Generator) -> None:
-        self.lanes.rng = generator
-
-    @property
-    def rewarder(self) -> Rewarder:
-        """The reward function; settable."""
-        return super().rewarder
-
-    @rewarder.setter
-    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
-        Model.rewarder.__set__(self, rewarder)
-        self.lanes.rewarder = self.rewarder
-
     def snapshot(self) -> Snapshot:
         return Snapshot(type(self), (self._context, self.lanes.snapshot()))
 
     def restore(self, snapshot: Snapshot) -> None:
         self._context, lanes = self._content(snapshot)
-        self.lanes.restore(lanes)
+        one = self.lanes
+        one.restore(lanes)
+        self._streams = one.streams
 
 
-class ModelBatch(LaneContexts):
+class ModelBatch(LaneColumns, LaneContexts):
     """Steps n lanes of a `BatchModel` with one call of its functions. All lanes share one set of random streams.
 
     Args:
         model: The model. The batch calls its functions and ignores its own episode.
         n: The number of lanes.
     """
-
-    lanes_can_wait = True
-    _next: Any = None  # the state, the observation, and the ended lanes after a step that was computed
 
     def __init__(self, model: BatchModel, n: int) -> None:
         super().__init__(n)
@@ -173,42 +154,18 @@ class ModelBatch(LaneContexts):
             self._rewarder = stream_bound(model.rewarder, self)
         self._declared_reward_spec = model.declared_reward_spec
         self._state: Any = None
-        self._observation: Any = None
         self._none_over: Mask = np.zeros(n, bool)  # never changed
         self._no_columns = Infos(columns={}, n=n)
         self._over: Mask = np.ones(n, bool)
         self._some_over = True
-        self._begun = False
         self._idle = tree.map_leaves(
             lambda leaf: np.asarray(leaf) if isinstance(leaf, AnyScalar) else leaf, zeros(model.action_spec)
         )
         self._one_action = isinstance(model.action_spec, Spec)
         self._begin_contexts()
 
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-        mask: Mask | None = None,
-    ) -> Reset:
-        n, chosen = self.batch_size, as_mask(mask, self.batch_size, "mask")
-        if not self._begun and chosen is not None:
-            if not chosen.all():
-                raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
-            chosen = None
-        under = self._columns_under(options) if options else None
-        self._streams = batch_streams(seed, n) or self._streams
-        restart = np.ones(n, bool) if chosen is None else chosen.copy()  # the infos keep it
-        values = self.advance(None, restart, None if chosen is None else ~restart, None, under)
-        self.commit()
-        return make_batch_reset((values[0], values[5]))
-
-    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
-        restart, hold = step_masks(self, restart, hold)
-        values = self.advance(action, restart, hold, either(restart, hold))
-        self.commit()
-        return full_lanes_step(values[:6], self.discount_spec, self.batch_size)
+    def _begin(self, restart: Mask, hold: Mask | None, options: Mapping[str, Any] | None) -> tuple[Any, ...]:
+        return self.advance(None, restart, hold, None, self._columns_under(options) if options else None)
 
     def step_program(self) -> Program:
         """Returns the program of a step: a single stage that calls the author's functions once for all lanes."""
@@ -244,8 +201,7 @@ class ModelBatch(LaneContexts):
             # Mostly, the lanes that restart are those that have ended; comparing bytes shows that faster than masks do.
             if self._some_over and (idle is None or self._over.tobytes() != idle.tobytes() or not self._begun):
                 over = self._over if idle is None else np.greater(self._over, idle)
-                if np.count_nonzero(over) or not self._begun:
-                    self._refuse(over)
+                self._refuse(over)
             state, reward = self._acted(action, None if idle is None else idle.nonzero()[0])
         if index is not None and len(index):
             columns = self._columns if under is None else under
@@ -336,17 +292,6 @@ class ModelBatch(LaneContexts):
             return np.zeros(self.batch_size, bool)
         return np.full(self.batch_size, value, bool)
 
-    def _refuse(self, lanes: Mask) -> None:
-        if not self._begun:
-            raise EpisodeError(f"step: {NOT_RESET}")
-        if self.batch_size == 1:
-            raise EpisodeError(f"step: {ENDED}")
-        raise EpisodeError(f"step: in lanes {np.flatnonzero(lanes).tolist()}, {ENDED_LANES}")
-
-    def use(self, streams: Streams) -> None:
-        """Replaces the random streams."""
-        self._streams = streams
-
     @property
     def state(self) -> Any:
         """The states of all lanes, with leaves of shape (n, …); settable as in `Model.state`."""
@@ -360,12 +305,6 @@ class ModelBatch(LaneContexts):
         self._over = self._flags(self.model.terminal(state)) | self._flags(self.model.truncated(state))
         self._state, self._observation = state, observation
         self._begun, self._some_over = True, bool(self._over.any())
-
-    @property
-    def observation(self) -> Any:
-        if not self._begun:
-            raise EpisodeError(f"observation: {NOT_RESET}")
-        return self._observation
 
     def _native_rewarder(self) -> Rewarder:
         return ModelReward(self.model)
@@ -401,3 +340,27 @@ def _with(values: NDArray[Any], index: NDArray[Any], value: Any) -> NDArray[Any]
     result = np.array(values)
     result[index] = value
     return result
+
+
+_OF_MODELS = ("step", "reset", "state", "observation", "context", "rewarder", "streams", "rng", "snapshot", "restore")
+"""The parts of an episode, which a batch holds only for models that do not define them by themselves."""
+
+
+def are_models(envs: Sequence[Env]) -> bool:
+    """Returns True for scalar models of one class, whose episodes a batch can hold."""
+    kind = type(envs[0])
+    return (
+        issubclass(kind, Model)
+        and all(getattr(kind, name) is getattr(Model, name) for name in _OF_MODELS)
+        and all(type(env) is kind and vars(env).keys().isdisjoint(_OF_MODELS) for env in envs)
+    )
+
+
+def why_interpreted(env: object) -> str:
+    """Returns why an environment that is no scalar model is not compiled."""
+    if isinstance(env, BatchModel):
+        return f"{type(env).__name__} is a BatchModel, which steps in numpy; only scalar models (envoi.Model) compile"
+    own = next((n for n in _OF_MODELS if isinstance(env, Model) and getattr(type(env), n) is not getattr(Model, n)), "")
+    if own:
+        return f"{type(env).__name__}.{own}: a kernel would not call it; leave it out, or use compiled=False"
+    return f"expected a model, got {shown(env)}; only models can be compiled"

@@ -73,6 +73,7 @@ class LaneContexts(BatchEnv):
     def __getstate__(self) -> dict[str, Any]:
         # Copies of a column that takes the memory of one value take more, so those kept by that are left out.
         held = cast("dict[str, Any]", super().__getstate__())
+        held = {name: value for name, value in held.items() if name != "_written_step"}
         return {**held, "_alike": {}, "_alike_of": {}}
 
     @property

@@ -15,6 +15,7 @@ from ..lane_values import lane, splitter, stack, stacker
 from ..protocol.batch_env import (
     BatchEnv,
     Mask,
+    as_lanes_step,
     as_mask,
     check_count,
     default_discounts,
@@ -24,7 +25,7 @@ from ..protocol.batch_env import (
     make_batch_reset,
     step_masks,
 )
-from ..protocol.env import ENDED_LANES, NOT_RESET, Env, Reset, Step
+from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Env, Reset, Step
 from ..protocol.fast_steps import fast_step
 from ..protocol.infos import Infos
 from ..protocol.process import Info, Snapshot
@@ -32,6 +33,8 @@ from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams, StreamStates, batch_streams, lane_seeds
 from ..spec import Array, SpecTree, spec_difference
 from ..spec.base import shown
+from ..steps.flat import flat_step
+from ..steps.program import Program
 
 if TYPE_CHECKING:
     from ..context import ContextSpace
@@ -374,6 +377,77 @@ class Lanes(BatchEnv):
     @property
     def unwrapped(self) -> Any:
         return self
+
+
+class LaneColumns(BatchEnv):
+    """A batch of one model, whose lanes' episodes are columns.
+
+    `advance` computes a step or a reset, which lasts from `commit` on, so that an error leaves all lanes as they were.
+    """
+
+    lanes_can_wait = True
+
+    _begun = False
+    _observation: Any = None
+    _next: Any = None  # what a computed step makes of the columns
+    _written_step: Any = None
+    advance: Callable[..., tuple[Any, ...]]
+    commit: Callable[[], None]
+    step_program: Callable[..., Program]
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+        mask: Mask | None = None,
+    ) -> Reset:
+        n, chosen = self.batch_size, as_mask(mask, self.batch_size, "mask")
+        restart = np.ones(n, bool) if chosen is None else chosen.copy()  # the infos keep it
+        hold = None if chosen is None or np.count_nonzero(restart) == n else ~restart
+        if hold is not None and not self._begun:
+            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
+        before = None if seed is None else self._seed(seed, restart)
+        try:
+            values = self._begin(restart, hold, options)
+        except BaseException:
+            if before is not None:
+                self._unseed(before)
+            raise
+        self.commit()
+        return make_batch_reset((values[0], values[5]))
+
+    def _begin(self, restart: Mask, hold: Mask | None, options: Mapping[str, Any] | None) -> tuple[Any, ...]:
+        """Computes a reset."""
+        raise NotImplementedError
+
+    def _seed(self, seed: Any, restart: Mask) -> Any:
+        """Gives lanes that begin other streams; returns what `_unseed` needs."""
+        before, self._streams = self._streams, batch_streams(seed, self.batch_size) or self._streams
+        return before
+
+    def _unseed(self, before: Any) -> None:
+        """Returns to the streams of before a reset that failed."""
+        self._streams = before
+
+    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
+        if self._written_step is None:
+            self._written_step = flat_step(type(self).step_program, as_lanes_step, self)
+        return self._written_step(self, action, restart, hold)
+
+    def _refuse(self, over: Mask) -> None:
+        """Refuses a step in which lanes act that have ended or not begun."""
+        if not self._begun:
+            raise EpisodeError(f"step: {NOT_RESET}")
+        if np.count_nonzero(over):
+            lanes = np.flatnonzero(over).tolist()
+            raise EpisodeError(f"step: {ENDED}" if len(over) == 1 else f"step: in lanes {lanes}, {ENDED_LANES}")
+
+    @property
+    def observation(self) -> Any:
+        if not self._begun:
+            raise EpisodeError(f"observation: {NOT_RESET}")
+        return self._observation
 
 
 StreamsOf: TypeAlias = Literal["lanes", "batch"]

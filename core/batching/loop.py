@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from ..authoring.model import Model
 from ..compiling.choice import Compiled, check_compiled
 from ..errors import NotCompilable, SpecError
 from ..protocol.batch_env import BatchEnv
@@ -14,7 +13,7 @@ from ..protocol.env import Env
 from ..spec.base import shown
 from ..structural_equality import structure
 from ..wrapping.wrapper import Wrapper
-from .batch_model import BatchModel, ModelBatch
+from .batch_model import BatchModel, ModelBatch, are_models, why_interpreted
 from .lanes import Lanes as Lanes
 from .lanes import StreamsOf, lanes_difference
 
@@ -159,20 +158,6 @@ def _together(envs: Sequence[Any], compiled: Compiled, streams: StreamsOf) -> Ba
     return _lanes_over(envs, compiled, streams)
 
 
-_OF_MODELS = ("step", "reset", "state", "observation", "context", "rewarder", "streams", "rng", "snapshot", "restore")
-"""The parts of an episode, which a batch holds only for models that do not define them by themselves."""
-
-
-def are_models(envs: Sequence[Env]) -> bool:
-    """Returns True for scalar models of one class, whose episodes a batch can hold."""
-    kind = type(envs[0])
-    return (
-        issubclass(kind, Model)
-        and all(getattr(kind, name) is getattr(Model, name) for name in _OF_MODELS)
-        and all(type(env) is kind and vars(env).keys().isdisjoint(_OF_MODELS) for env in envs)
-    )
-
-
 def lanes_of(env: Env, n: int, compiled: Compiled = False, streams: StreamsOf = "lanes") -> Lanes:
     """Makes a batch that loops over copies of an environment."""
     lanes = _lanes_over([_copied(env) for _ in range(n)], compiled, streams)
@@ -192,16 +177,6 @@ def _lanes_over(envs: Sequence[Env], compiled: Compiled, streams: StreamsOf) -> 
         lanes = Lanes(envs, streams)
     lanes.assign_lane(0)
     return lanes
-
-
-def why_interpreted(env: object) -> str:
-    """Returns why an environment that is no scalar model is not compiled."""
-    if isinstance(env, BatchModel):
-        return f"{type(env).__name__} is a BatchModel, which steps in numpy; only scalar models (envoi.Model) compile"
-    own = next((n for n in _OF_MODELS if isinstance(env, Model) and getattr(type(env), n) is not getattr(Model, n)), "")
-    if own:
-        return f"{type(env).__name__}.{own}: a kernel would not call it; leave it out, or use compiled=False"
-    return f"expected a model, got {shown(env)}; only models can be compiled"
 
 
 def _copied(env: Env) -> Env:

@@ -1,4 +1,7 @@
-"""Lanes of one scalar `Model`: their episodes are stored as columns, which a loop or a kernel steps."""
+"""Lanes of one scalar `Model`: their episodes are stored as columns, which a loop or a kernel steps.
+
+`compiled` makes such a batch of one lane, as an environment.
+"""
 
 from __future__ import annotations
 
@@ -13,29 +16,28 @@ import numpy as np
 
 from .. import tree
 from ..authoring.model import Model, written_functions
-from ..compiling.choice import Choice, Compiled, check_equal
+from ..compiling.choice import Choice, Compiled, check_compiled, check_equal
 from ..errors import ContextError, EpisodeError, NotCompilable, SnapshotUnsupported, SpecError
 from ..lane_values import lane, put, put_lanes, splitter, stacker, take
 from ..protocol.batch_env import (
     Mask,
-    as_lanes_step,
     as_mask,
     check_count,
     either,
-    make_batch_reset,
     step_masks,
 )
-from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
+from ..protocol.env import NOT_RESET, Env
 from ..protocol.fast_steps import LANES_VALUES, masks_of
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 from ..protocol.reset_options import CONTEXT, of_the_episode
 from ..seeding import Streams, StreamStates, batch_streams, lane_seeds
 from ..spec.base import shown
-from ..steps.flat import flat_step
 from ..steps.program import VALUES, Program, Stage
+from ..wrapping.wrapper import Wrapper
+from .batch_model import BatchModel, are_models, why_interpreted
 from .context_table import Coming, ContextTable, Places, rows_of
-from .lanes import Lanes, Stacking, StreamsOf
+from .lanes import LaneColumns, Lanes, Stacking, StreamsOf
 from .model_lane import ModelLane
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ MANY_LANES = 500
 """The number of lanes from which on other threads may run beside a kernel, as beside numpy's loops of this length."""
 
 
-class ModelLanes(Lanes):
+class ModelLanes(LaneColumns, Lanes):
     """Lanes of one scalar model, which step one after the other or by one call of a kernel, with the same values.
 
     Their episodes are columns of the batch: states, observations, contexts as places in a table, steps. The models of
@@ -69,15 +71,11 @@ class ModelLanes(Lanes):
     is_watched = False
     coming: Coming | None = None
 
-    _begun = False
     _states: Sequence[Any] | None = None  # None while only the rows of the kernel have them
     _elapsed: Any  # the steps of each lane's episode; None while only the rows have them
-    _observation: Any = None
     _table: ContextTable
     _place: Places
     _own: Coming | None = None  # the contexts in force as coming ones
-    _next: tuple[Any, ...] | None = None  # what a computed step makes of the columns
-    _written_step: Any = None
 
     # What copies make again.
     _runner: Runner | None = None
@@ -203,19 +201,7 @@ class ModelLanes(Lanes):
             self._states = tuple(rebuilt(runner.plan.states.example, self._kinds, runner.columns()))
         return tuple(self._states)
 
-    @property
-    def observation(self) -> Any:
-        """The latest observations."""
-        if not self._begun:
-            raise EpisodeError(f"observation: {NOT_RESET}")
-        return self._observation
-
     # Steps.
-
-    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
-        if self._written_step is None:
-            self._written_step = flat_step(ModelLanes.step_program, as_lanes_step, self)
-        return self._written_step(self, action, restart, hold)
 
     def step_program(self) -> Program:
         """Returns the stages of a step: one that calls the author's functions for all lanes."""
@@ -262,43 +248,42 @@ class ModelLanes(Lanes):
         used = under or coming
         if used is None and restart is not None:
             used = self._own = self._own or Coming(self._table, self._place, self._place)
-        if hold is None and runner.is_plain and runner.knows(used):
+        if hold is None and runner.is_plain and (used is None or used is runner.coming or runner.knows(used)):
             values = runner.launch(runner, action if action is not None else runner.idle, restart, limit, used)
         else:
             values, saved = self._launch_with(runner, action, restart, hold, limit, used)
         if values is None:  # an action or a context that a kernel cannot have
             restart, hold = step_masks(self, restart, hold)
             return self._advance_loop(action, restart, hold, limit, under)
-        observation, table, place, begun = values[0], self._table, self._place, 0
+        observation = values[0]
         if hold is not None:
             index = hold.nonzero()[0]
             observation = put(observation, index, take(self._observation, index))
             told = Infos(columns={}, n=self.batch_size, mask=~hold)
             values = (observation, *values[1:5], told, values[6])
-        if coming is not None:
-            table, place, begun = coming.table, runner.after[-2].copy(), int(runner.progress[1])
         over = runner.none if values[6] is None and hold is None else runner.after[-3].copy()
-        self._next = None, observation, over, None, table, place, begun, coming, saved
+        contexts = None
+        if coming is not None:
+            contexts = coming.table, runner.after[-2].copy(), int(runner.progress[1]), coming
+        self._next = observation, over, saved, None, None, contexts
         return values
 
     def commit(self) -> None:
         """Stores the step that `advance` has computed."""
-        states, self._observation, self._over, self._elapsed, table, place, begun, coming, _ = cast("Any", self._next)
-        self._states, self._begun, self._next = states, True, None
-        if states is None:
+        self._observation, self._over, _, self._states, self._elapsed, contexts = self._next
+        self._next = None
+        if self._states is None:
             cast("Any", self._runner).exchange()
         else:
-            self._in_rows = False
-        if place is not self._place or table is not self._table:
-            self._table, self._place, self._own = table, place, None
-        if coming is not None:
-            coming.held = place  # for a wrapper that steps again before others look
+            self._in_rows, self._begun = False, True
+        if contexts is not None:
+            (self._table, self._place, begun, coming), self._own = contexts, None
+            coming.held = self._place  # for a wrapper that steps again before others look
             coming.first += begun if coming.first >= 0 else 0
 
     def take_back(self) -> None:
         """Drops the step that `advance` has computed, because a wrapper has failed."""
-        *_, saved = cast("Any", self._next)
-        self._next = None
+        saved, self._next = self._next[2], None
         if saved is None:
             cast("Runner", self._runner).take_back()
         else:
@@ -307,7 +292,7 @@ class ModelLanes(Lanes):
     @property
     def place(self) -> Places:
         """The places of the lanes' contexts in the table of the last `coming`, also after a step that was computed."""
-        return self._place if self._next is None else self._next[5]
+        return self._place if self._next is None or self._next[5] is None else self._next[5][1]
 
     def _contexts_after(self, restart: Any) -> tuple[ContextTable, Places, int]:
         """Returns the contexts in force once some lanes have begun, and the number of these."""
@@ -355,17 +340,13 @@ class ModelLanes(Lanes):
         """Computes a step of one lane after the other; `under` are contexts for this beginning alone."""
         n, stacking, idle = self.batch_size, self._stacking, either(restart, hold)
         started = perf_counter() if self.choice.is_open else 0.0
-        if not self._begun and (restart is None or np.count_nonzero(restart) < n):
-            raise EpisodeError(f"step: {NOT_RESET}")
-        over = self._over if idle is None else self._over & ~idle
-        if np.count_nonzero(over):
-            lanes = np.flatnonzero(over).tolist()
-            raise EpisodeError(f"step: {ENDED}" if n == 1 else f"step: in lanes {lanes}, {ENDED_LANES}")
+        if self._begun or restart is None or np.count_nonzero(restart) < n:
+            self._refuse(self._over if idle is None else self._over & ~idle)
         if stacking is None or stacking.reward_spec is not self.reward_spec:
             self._stacking = stacking = Stacking(self)
         actions = [None] * n if action is None else stacking.split(action)
         check_count("action", actions, n)
-        table, place, begun = self._contexts_after(restart)
+        coming, (table, place, begun) = self.coming, self._contexts_after(restart)
         contexts: Any = None
         if restart is not None:
             lanes, used = restart.nonzero()[0], (table, place) if under is None else (under.table, under.places)
@@ -411,7 +392,14 @@ class ModelLanes(Lanes):
         over = self._none if ended is None else ended.copy()
         if hold is not None:
             over = over | (self._over & hold)
-        self._next = states, observation, over, elapsed, table, place, begun, self.coming, saved
+        self._next = (
+            observation,
+            over,
+            saved,
+            states,
+            elapsed,
+            None if coming is None else (table, place, begun, coming),
+        )
         if started:
             self.choice.spent += perf_counter() - started
         # By lane where some pause, because wrappers add entries to those of other lanes only.
@@ -510,33 +498,12 @@ class ModelLanes(Lanes):
 
     # Resets.
 
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-        mask: Mask | None = None,
-    ) -> Reset:
-        n, chosen = self.batch_size, as_mask(mask, self.batch_size, "mask")
-        restart = np.ones(n, bool) if chosen is None else chosen.copy()
-        hold = None if chosen is None or np.count_nonzero(restart) == n else ~restart
-        if hold is not None and not self._begun:
-            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
-        seeded = None if seed is None else self._seed(seed, restart)
-        try:
-            under, advance = None, self.advance
-            if options:
-                known = {CONTEXT, *self._context_of(0)}
-                under = self._coming_under(options, restart)
-                advance = advance if known.issuperset(options) else self._advance_loop  # kernels have no other values
-            values = advance(None, restart, hold, 0, under)
-        except BaseException:
-            if seeded is not None:
-                self._streams = seeded[0]
-                self._use_streams(seeded[1])
-            raise
-        self.commit()
-        return make_batch_reset((values[0], values[5]))
+    def _begin(self, restart: Mask, hold: Mask | None, options: Mapping[str, Any] | None) -> tuple[Any, ...]:
+        if not options:
+            return self.advance(None, restart, hold)
+        known = {CONTEXT, *self._context_of(0)}
+        advance = self.advance if known.issuperset(options) else self._advance_loop  # kernels have no other values
+        return advance(None, restart, hold, 0, self._coming_under(options, restart))
 
     def _coming_under(self, options: Mapping[str, Any], restart: Mask) -> Coming:
         """Returns the contexts of the episodes that begin in a reset with options."""
@@ -549,7 +516,6 @@ class ModelLanes(Lanes):
         return Coming(ContextTable(contexts), places, places)
 
     def _seed(self, seed: Any, restart: Mask) -> tuple[Any, dict[int, Streams]]:
-        """Gives lanes that begin other streams; returns those before, of the batch and of these lanes."""
         seeds = lane_seeds(seed, self.batch_size)
         chosen = [index for index in restart.nonzero()[0].tolist() if seeds[index] is not None]
         of_batch = batch_streams(seed, self.batch_size) or self._streams
@@ -559,6 +525,10 @@ class ModelLanes(Lanes):
         shared = self.streams if self.shares_streams else None
         self._use_streams({index: shared or Streams(seeds[index]) for index in changed})
         return before
+
+    def _unseed(self, before: Any) -> None:
+        self._streams = before[0]
+        self._use_streams(before[1])
 
     def _use_streams(self, streams: Mapping[int, Streams]) -> None:
         """Gives some lanes other streams."""
@@ -718,3 +688,50 @@ def rebuilt(example: Any, kinds: Sequence[Any], leaves: Sequence[Any]) -> Iterat
     made = zip(*columns, strict=True)
     make = partial(cast("Any", tuple).__new__, cast("Any", example).__class__)
     return map(make, made) if hasattr(cast("Any", example), "_fields") else made
+
+
+class CompiledModel(ModelLane):
+    """A compiled model: each step is one kernel call and returns the same values as the original.
+
+    It exposes the model's functions, state, context and rewarder.
+
+    Args:
+        model: The scalar model.
+        compiled: True to compile before the first step; `"auto"` to compile once it is worthwhile.
+
+    Attributes:
+        lanes: A batch of one lane.
+
+    Raises:
+        NotCompilable: `compiled` is True, and the model cannot be compiled.
+    """
+
+    def __init__(self, model: Model, compiled: Compiled = True) -> None:
+        super().__init__(ModelLanes([model], compiled), 0)
+
+
+def compiled(model: Env, compiled: Compiled = True) -> Env:
+    """Compiles a model, so that each step runs in a kernel and returns the same values. See also `batch`.
+
+    Args:
+        model: A scalar `Model`, with or without wrappers. It is copied, not changed.
+        compiled: True to compile now; `"auto"` to compile if possible, once it is worthwhile.
+
+    Returns:
+        A `CompiledModel`, or the same wrappers around one.
+
+    Raises:
+        NotCompilable: `model` is not a scalar `Model` or cannot be compiled, or numba is not installed.
+    """
+    check_compiled(compiled)
+    wrappers: list[Wrapper] = []
+    while isinstance(model, Wrapper):
+        wrappers.append(model)
+        model = model.env
+    if not isinstance(model, Model) or isinstance(model, BatchModel) or not are_models([model]):
+        raise NotCompilable(f"compiled: {why_interpreted(model)}")
+    result: Env = CompiledModel(copy.deepcopy(model), compiled)
+    for wrapper in reversed(wrappers):
+        result = wrapper.over(result)
+        result.made_by = wrapper.made_by
+    return result

@@ -76,7 +76,7 @@ def make(name: str, max_episode_steps: int | None = None, compiled: bool = False
     limit = limit if max_episode_steps is None else max_episode_steps
     env = model(**arguments)
     if compiled:
-        from ..batching.compiled_env import compiled as compiled_model  # imported here, because few ask for it
+        from ..batching.model_lanes import compiled as compiled_model  # imported here, because few ask for it
 
         env = compiled_model(env)
     return env if limit is None else TimeLimit(env, limit)
