@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from typing import Any, cast
 
 import envoi
+from envoi.adapters.shared.loss import warn_user
 from envoi.context import ContextRanges, read_contexts
 from envoi.protocol.process import Process
 from envoi.wrapping.delegate import Around
@@ -33,14 +34,21 @@ def read_set(given: Any, env: Any, seed: int = 0) -> Any:
     """Returns contexts by id that are given as such, as the path of a file, or as a text such as `length=0.3..0.7`."""
     if isinstance(given, (str, os.PathLike)):
         given = read_contexts(cast("str", given), getattr(env, "context_space", None))
+    if _count(given) > MANY_CONTEXTS:  # before they are made, which takes long
+        warn_user(f"{_count(given):,} contexts, which each process holds; a coarser grid may do", UserWarning)
     return given.contexts(seed=seed) if isinstance(given, ContextRanges) else given
 
 
 def confirm_many(option: str, given: Any, yes: bool) -> None:
     """Raises an error if a command line gives more than `MANY_CONTEXTS` contexts without --yes."""
-    cells = given.cells if isinstance(given, ContextRanges) else len(given)
-    if cells > MANY_CONTEXTS and not yes:
-        raise envoi.EnvoiError(f"{option}: {cells:,} contexts; confirm so many by --yes, or give a coarser grid")
+    if _count(given) > MANY_CONTEXTS and not yes:
+        raise envoi.EnvoiError(
+            f"{option}: {_count(given):,} contexts; confirm so many by --yes, or give a coarser grid"
+        )
+
+
+def _count(given: Any) -> int:
+    return given.cells if isinstance(given, ContextRanges) else len(given) if isinstance(given, Sized) else 0
 
 
 def are_regions(given: Any) -> bool:

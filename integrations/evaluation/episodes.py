@@ -363,6 +363,12 @@ class Lane:
         self._contextual = contextual_of(core)
         self._spec = env.action_spec if isinstance(env, envoi.Env) else None  # forms check actions themselves
 
+    @property
+    def _context(self) -> dict[str, Any]:
+        """The context of the episode; of a batch, that of its first lane."""
+        context: Any = cast("Any", self._contextual).context
+        return dict(context if isinstance(context, Mapping) else context[0])
+
     def begin(self, task: Task | None) -> bool:
         """Begins an episode; False if there is none left."""
         self.task: Task | None = task
@@ -376,7 +382,7 @@ class Lane:
         if task.options is None:
             self._row["context_id"] = here.info.get("context_id")
             if self._contextual is not None:
-                self._row |= {f"context.{name}": value for name, value in self._contextual.context.items()}
+                self._row |= {f"context.{name}": value for name, value in self._context.items()}
         self._acting.begin(here, task.row["seed"])
         return True
 
@@ -400,7 +406,7 @@ class Lane:
         if self._contextual is None:
             success = here.info.get("is_success")
             return row | ended | {"success": None if success is None else float(success)}
-        episode = {"context_id": row["context_id"], "context": dict(self._contextual.context), **ended, "lane": 0}
+        episode = {"context_id": row["context_id"], "context": self._context, **ended, "lane": 0}
         return row | ended | {"success": self._contextual.success_of(episode, here.info)}
 
 

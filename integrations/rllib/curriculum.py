@@ -32,7 +32,7 @@ from envoi.curricula.curriculum import Episode, read_episodes
 from envoi.curricula.level_replay import OF_A_CRITIC, OF_EPISODES
 from envoi.structural_equality import Structured
 
-from ..env_contexts import MANY_CONTEXTS, are_regions, contextual_of, name_overlap, read_set, with_contexts
+from ..env_contexts import are_regions, contextual_of, name_overlap, read_set, with_contexts
 from ..errors import one_line
 
 CHOSEN = "contexts"
@@ -137,10 +137,6 @@ def _read_one_set(name: str, given: Any, core: Any) -> ContextSet:
         contexts = ContextSet(found)
     if not contexts:
         raise envoi.ContextError(f"{name}: expected at least one context, got none")
-    if len(contexts) > MANY_CONTEXTS:
-        warn_user(
-            f"{name}: {len(contexts):,} contexts, which each env runner holds; a coarser grid may do", UserWarning
-        )
     return contexts
 
 

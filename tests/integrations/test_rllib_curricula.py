@@ -216,8 +216,8 @@ def test_evaluation_shows_contexts_as_training_does(build):
 
 
 def test_very_many_contexts_are_warned_of(monkeypatch):
-    monkeypatch.setattr("envoi.integrations.rllib.curriculum.MANY_CONTEXTS", 19)
-    with pytest.warns(UserWarning, match="^contexts: 20 contexts, which each env runner holds"):
+    monkeypatch.setattr("envoi.integrations.env_contexts.MANY_CONTEXTS", 19)
+    with pytest.warns(UserWarning, match="^20 contexts, which each process holds"):
         configured(contexts=TWENTY)
 
 
