@@ -424,5 +424,6 @@ def _print_episodes(env: Any, episodes: int, steps: int, seed: int) -> None:
 
 def _shown(value: Any) -> str:
     """Returns nested values in one line; of a long array its first elements."""
-    with np.printoptions(precision=4, threshold=NUMBERS, legacy="1.25"):  # numbers without their types
+    plain: Any = {} if np.__version__ < "2" else {"legacy": "1.25"}  # numbers without their types, as numpy 1 has them
+    with np.printoptions(precision=4, threshold=NUMBERS, **plain):
         return " ".join(str(value).split())
