@@ -108,6 +108,7 @@ class Model(AnyModel, Env):
 
     _state: Any = UNSET
     _observation: Any = None
+    _of_episode = ("_state", "_observation", "_halt", "_streams")
     _written_without: tuple[Any, ...] | None = None  # the optional functions that written steps rely on
 
     @abstractmethod
@@ -176,9 +177,7 @@ class Model(AnyModel, Env):
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         context = of_the_episode(self.context_space, self.context, options) if options else self.context
-        if seed is not None:
-            self._streams = Streams(seed)
-        streams = self.streams
+        streams = self.streams if seed is None else Streams(seed)
         state = self.initial(streams.dynamics, context)
         observation = self.observe(state, streams.observation)
         if self._written_without is not None and self._written_without != (functions := _optional_functions(self)):
@@ -186,7 +185,7 @@ class Model(AnyModel, Env):
             self.step_record.stale()
         result = Reset(observation, self.info(state))
         # Only now, so that an error in a function of the author leaves the episode where it was.
-        self._state, self._observation, self.step_record.halt = state, observation, None
+        self._state, self._observation, self.step_record.halt, self._streams = state, observation, None, streams
         return result
 
     def step(self, action: Any) -> Step:
@@ -220,7 +219,7 @@ class Model(AnyModel, Env):
             *(stage(name, f"model.{name}(state)") for name in written if name != "truncated"),
         ]
         kept = {"before": "model._state", "state": "model._state", "seen": "model._observation"}
-        return Program(tuple(stages), self.step_record, kept, frozenset({"streams"}))
+        return Program(tuple(stages), self.step_record, kept, frozenset({"streams"}), state="state")
 
     @property
     def step_record(self) -> Record:

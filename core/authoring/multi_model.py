@@ -59,6 +59,7 @@ class MultiModel(HasRoster, AnyModel, MultiEnv):
 
     _state: Any = None
     _roster: Roster = Roster(())
+    _of_episode = ("_state", "_roster", "_seen", "_streams")
     _seen: dict[Any, Any] = {}  # noqa: RUF012 (replaced at each step, never written)
 
     @abstractmethod
@@ -163,17 +164,16 @@ class MultiModel(HasRoster, AnyModel, MultiEnv):
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         context = of_the_episode(self.context_space, self.context, options) if options else self.context
-        if seed is not None:
-            self._streams = Streams(seed)
-        state = self.initial(self.streams.dynamics, context)
+        streams = self.streams if seed is None else Streams(seed)
+        state = self.initial(streams.dynamics, context)
         roster, terminated, truncated = _read_roster(self, state, Roster(self.possible_agents).begin(()))
         if terminated or truncated or not roster.playing:
             raise SpecError(f"initial: expected a state in which agents are in play and none has ended, got {state!r}")
         acting = roster.acting
-        seen = {agent: self.observe(state, agent, self.streams.observation) for agent in acting}
+        seen = {agent: self.observe(state, agent, streams.observation) for agent in acting}
         infos = _read_infos(self, state, roster.playing, acting)
         # Only now, as in `step`.
-        self._state, self._roster, self._seen = state, roster, seen
+        self._state, self._roster, self._seen, self._streams = state, roster, seen, streams
         return MultiReset(dict(seen), infos)
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:

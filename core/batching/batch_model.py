@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -126,6 +126,15 @@ class BatchModel(Model):
     def observation(self) -> Any:
         return lane(self.observation_spec, self.lanes.observation, 0)
 
+    def hold_episode(self) -> Callable[[], None]:
+        lanes, own = self.lanes.hold_episode(), super().hold_episode()
+
+        def take_back() -> None:
+            lanes()
+            own()
+
+        return take_back
+
     def snapshot(self) -> Snapshot:
         return Snapshot(type(self), (self._context, self.lanes.snapshot()))
 
@@ -143,6 +152,8 @@ class ModelBatch(LaneColumns, LaneContexts):
         model: The model. The batch calls its functions and ignores its own episode.
         n: The number of lanes.
     """
+
+    _of_episode = ("_state", "_observation", "_over", "_begun", "_some_over", "_streams")
 
     def __init__(self, model: BatchModel, n: int) -> None:
         super().__init__(n)
@@ -176,7 +187,8 @@ class ModelBatch(LaneColumns, LaneContexts):
             {"batch": self},
             commit="batch.commit()",
         )
-        return Program((stage,), self.step_record, local=frozenset({"over"}), opening=masks_of(self))
+        over, state = frozenset({"over"}), "batch._next[0]"
+        return Program((stage,), self.step_record, local=over, state=state, opening=masks_of(self))
 
     def advance(
         self, action: Any, restart: Mask | None, hold: Mask | None, idle: Mask | None, under: Any = None

@@ -65,6 +65,9 @@ class ModelLane(Env):
         observation, info = lanes.reset(seed=seeds, options=options, mask=mask)
         return Reset(lane(self.observation_spec, observation, index), info[index])
 
+    def hold_episode(self) -> Any:
+        return self.lanes.hold_episode()
+
     def step(self, action: Any) -> Step:
         if self._written_step is None:
             self._written_step = flat_step(ModelLane.step_program, as_step, self)
@@ -76,7 +79,9 @@ class ModelLane(Env):
         specs = (self.observation_spec, self.action_spec, self.reward_spec, self.discount_spec)
         if self.lanes.batch_size > 1 or not all(isinstance(spec, _NUMBERS) for spec in specs):
             lines = f"{', '.join(VALUES)} = lane.step_alone(action)"
-            return Program((Stage(title, lines, VALUES, {"lane": self}, guarded=True),), self.step_record)
+            names: dict[str, Any] = {"lane": self, "hold_step": self.lanes.hold_step}
+            stage = Stage(title, lines, VALUES, names, guarded=True, save="_back0 = hold_step()", undo="_back0()")
+            return Program((stage,), self.step_record)
         read = "[0]" if getattr(self.reward_spec, "shape", ()) else ".item()"
         lines = f"""\
 _values = step_alone(action)
@@ -93,8 +98,9 @@ info = {{}} if _infos is None else _infos[0]"""
         lanes: Any = self.lanes
         action: Any = self.action_spec
         names = {"step_alone": lanes.step_alone, "advance": lanes.advance, "commit": lanes.commit}
-        names |= {"with_axis": _with_lane_axis, "action_dtype": action.dtype}
-        return Program((Stage(title, lines, VALUES, names, guarded=True),), self.step_record)
+        names |= {"with_axis": _with_lane_axis, "action_dtype": action.dtype, "hold_step": lanes.hold_step}
+        stage = Stage(title, lines, VALUES, names, guarded=True, save="_back0 = hold_step()", undo="_back0()")
+        return Program((stage,), self.step_record)
 
     def step_alone(self, action: Any) -> tuple[Any, ...]:
         """Steps this lane while the others pause, and returns the six values of the step."""

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import compress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import compress, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,7 +28,7 @@ from ..protocol.batch_env import (
 from ..protocol.env import NOT_RESET, Env
 from ..protocol.fast_steps import LANES_VALUES, masks_of
 from ..protocol.infos import Infos
-from ..protocol.process import Snapshot
+from ..protocol.process import Snapshot, taking_back
 from ..protocol.reset_options import CONTEXT, of_the_episode
 from ..seeding import Streams, StreamStates, batch_streams, lane_seeds
 from ..spec.base import shown
@@ -201,6 +200,16 @@ class ModelLanes(LaneColumns, Lanes):
             self._states = tuple(rebuilt(runner.plan.states.example, self._kinds, runner.columns()))
         return tuple(self._states)
 
+    @property
+    def next_state(self) -> tuple[Any, ...]:
+        """The state of each lane after the step that `advance` has computed."""
+        observation, over, saved, states, *others = self._next
+        if states is None:
+            runner = cast("Runner", self._runner)
+            states = tuple(rebuilt(runner.plan.states.example, self._kinds, runner.columns(is_next=True)))
+            self._next = observation, over, saved, states, *others
+        return states
+
     # Steps.
 
     def step_program(self) -> Program:
@@ -215,7 +224,8 @@ class ModelLanes(LaneColumns, Lanes):
             commit="batch.commit()",
             undo="batch.take_back()",
         )
-        return Program((stage,), self.step_record, local=frozenset({"over"}), opening=masks_of(self))
+        over, state = frozenset({"over"}), "batch.next_state"
+        return Program((stage,), self.step_record, local=over, state=state, opening=masks_of(self))
 
     def advance(
         self, action: Any, restart: Mask | None, hold: Mask | None, limit: int = 0, under: Coming | None = None
@@ -272,7 +282,7 @@ class ModelLanes(LaneColumns, Lanes):
         """Stores the step that `advance` has computed."""
         self._observation, self._over, _, self._states, self._elapsed, contexts = self._next
         self._next = None
-        if self._states is None:
+        if self._elapsed is None:
             cast("Any", self._runner).exchange()
         else:
             self._in_rows, self._begun = False, True
@@ -609,10 +619,44 @@ class ModelLanes(LaneColumns, Lanes):
 
     # Copies.
 
-    def snapshot(self) -> Snapshot:
+    def hold_episode(self) -> Callable[[], None]:
+        held, shared, streams = self._held(None), self._streams, [model._streams for model in self._models]
+
+        def take_back() -> None:
+            self._return_to(held)
+            pairs = enumerate(zip(self._models, streams, strict=True))
+            self._use_streams({i: own for i, (model, own) in pairs if own is not None and own is not model._streams})
+            self._streams = shared
+
+        return take_back
+
+    def hold_step(self) -> Callable[[], None]:
+        """Returns a function that takes a single step back; it costs less than `hold_episode`."""
+        in_rows, step = self._in_rows, taking_back(self, ("_states", "_elapsed", "_observation", "_over", "_in_rows"))
+
+        def take_back() -> None:
+            if in_rows and self._in_rows:
+                cast("Runner", self._runner).exchange()
+            step()
+
+        return take_back
+
+    def _held(self, streams: Any) -> _Episodes:
         self._take_contexts()
-        columns = self._observation, self._over, self._table, self._place, self._begun
-        held = _Episodes(self, columns, self._states_of_streams().now())
+        return _Episodes(self, (self._observation, self._over, self._table, self._place, self._begun), streams)
+
+    def _return_to(self, held: _Episodes) -> None:
+        runner = self._runner
+        if self._in_rows and runner is not None and held.plan is runner.plan:
+            runner.restore(held.rows)
+            self._states = self._elapsed = None
+        else:
+            self._states, self._elapsed, self._in_rows = held.states, held.elapsed, False
+        self._observation, self._over, self._table, self._place, self._begun = held.columns
+        self._own = None
+
+    def snapshot(self) -> Snapshot:
+        held = self._held(self._states_of_streams().now())
         return Snapshot(type(self), (held, StreamStates([self.streams])))
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -623,14 +667,8 @@ class ModelLanes(LaneColumns, Lanes):
                 f"restore: expected a snapshot of {self.batch_size} lanes of {kind.__name__}, got one of {n} of "
                 f"{held.kind.__name__}"
             )
-        runner = self._runner
-        if self._in_rows and runner is not None and held.plan is runner.plan:
-            runner.restore(held.rows)
-            self._states = self._elapsed = None
-        else:
-            self._states, self._elapsed, self._in_rows = held.states, held.elapsed, False
-        self._observation, self._over, self._table, self._place, self._begun = held.columns
-        self._own, own, states = None, [model.streams for model in self._models], held.streams
+        self._return_to(held)
+        own, states = [model.streams for model in self._models], held.streams
         if states.are_of(own):
             states.put_back()
         else:
@@ -649,7 +687,7 @@ class ModelLanes(LaneColumns, Lanes):
 class _Episodes:
     """The columns of lanes at one time, whose states are rows of a kernel where they were, until someone asks."""
 
-    def __init__(self, lanes: Any, columns: tuple[Any, ...], streams: StreamStates) -> None:
+    def __init__(self, lanes: Any, columns: tuple[Any, ...], streams: StreamStates | None) -> None:
         self.columns, self.streams, self.place, self.kind = columns, streams, columns[3], lanes.members[0].__class__
         in_rows, runner = lanes._in_rows, lanes._runner
         self.plan, self.kinds = (runner.plan, lanes._kinds) if in_rows else (None, ())
@@ -685,9 +723,9 @@ def rebuilt(example: Any, kinds: Sequence[Any], leaves: Sequence[Any]) -> Iterat
     ]
     if not isinstance(example, tuple):
         return iter(columns[0])
-    made = zip(*columns, strict=True)
-    make = partial(cast("Any", tuple).__new__, cast("Any", example).__class__)
-    return map(make, made) if hasattr(cast("Any", example), "_fields") else made
+    made = zip(*columns)  # noqa: B905 (of the lanes, and it takes its time)
+    kind: Any = cast("Any", example).__class__
+    return map(cast("Any", tuple).__new__, repeat(kind), made) if hasattr(kind, "_fields") else made
 
 
 class CompiledModel(ModelLane):

@@ -239,9 +239,10 @@ class Runner:
                     bits[index, 4 * k : 4 * k + 4], bits[index, 8 + k] = found[:4], found[4]
         self.is_plain = self.plan.begins and all(bits[:, 8 + k].all() for k, _ in columns)
 
-    def columns(self) -> list[np.ndarray[Any, Any]]:
-        """Returns the states of all lanes by leaf, of shapes (n, …); the arrays are new."""
-        return [row.copy() for row in self._before[:-3]]
+    def columns(self, is_next: bool = False) -> list[np.ndarray[Any, Any]]:
+        """Returns the states of all lanes by leaf, of shapes (n, …), before or after a step; numbers are views."""
+        rows = self.after if is_next else self._before
+        return [row if row.ndim == 1 else row.copy() for row in rows[:-3]]
 
     def snapshot(self) -> list[np.ndarray[Any, Any]]:
         """Returns copies of all rows."""

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+from ..errors import EpisodeError
 from ..spec import Array, SpecTree, sample
 from ..steps.flat import Finish
 from ..steps.program import Program
@@ -84,6 +85,14 @@ def as_step(program: Program) -> Finish:
     factor = f"({usual}) if discount is None else discount" if program.writes("discount") else usual
     values = f"observation, reward, terminated, truncated, {factor}, info"
     return Finish("a Step", f"return make_step(({values}))", names={"make_step": make_step})
+
+
+def state_if_begun(env: Any) -> Any:
+    """Returns the state of an environment, or None before the first reset."""
+    try:
+        return env.state
+    except EpisodeError:
+        return None
 
 
 class Env(Process):

@@ -32,6 +32,8 @@ LANES_VALUES = f"{', '.join(VALUES)}, over"
 
 VALUES_AND_ENDS = Finish("the values of many lanes, and the lanes that have ended", f"return {LANES_VALUES}")
 
+_SAVE = "_back0 = inner.hold_episode()"
+
 StepValues = Callable[[Any], tuple[Any, Any, Any, Any, Any, dict[Any, Any]]]
 """`action -> (observation, reward, terminated, truncated, discount, info)`, discount None for the default."""
 
@@ -59,14 +61,18 @@ def step_around(env: Env | MultiEnv, finish: Callable[[Program], Finish]) -> Cal
 def program_of(env: Env | MultiEnv) -> Program:
     """Returns the program of an environment's step; of one whose `step` is its own, one stage that calls it."""
     program = _beside_step(env, "step_program", None)
-    if program is not None:
-        return program()
+    return program_that_calls(env) if program is None else program()
+
+
+def program_that_calls(env: Env | MultiEnv) -> Program:
+    """Returns a program of one stage, which calls the step of an environment."""
     title = f"{library_name(type(env), 'a layer')}: called as it is"
     if getattr(env, "batch_size", None) is not None:
         return _program_of_lanes(cast("Any", env), title)
     given = "{**action}" if hasattr(env, "possible_agents") else "action"  # for who overrides `step` may change it
     call = f"{', '.join(VALUES)} = inner_step({given})"
-    stage = Stage(title, call, VALUES, {"inner_step": _beside_step(env, "step_values", env.step)}, guarded=True)
+    names = {"inner_step": _beside_step(env, "step_values", env.step), "inner": env}
+    stage = Stage(title, call, VALUES, names, guarded=True, save=_SAVE, undo="_back0()")
     return Program((stage,), record_of(env))
 
 
@@ -85,8 +91,8 @@ def _program_of_lanes(env: Env, title: str) -> Program:
     call = f"""\
 {", ".join(VALUES)} = inner_step(action, *given_masks(restart, hold))
 over = None"""
-    names = {"inner_step": _beside_step(env, "step_values", env.step), "given_masks": _given_masks}
-    stage = Stage(title, call, (*VALUES, "over"), names, guarded=True)
+    names = {"inner_step": _beside_step(env, "step_values", env.step), "inner": env, "given_masks": _given_masks}
+    stage = Stage(title, call, (*VALUES, "over"), names, guarded=True, save=_SAVE, undo="_back0()")
     return Program((stage,), record_of(env), local=frozenset({"over"}), opening=masks_of(env))
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeAlias, cast
+from typing import Any, ClassVar, NoReturn, Self, TypeAlias, cast
 
 import numpy as np
 
@@ -34,6 +34,17 @@ class Snapshot:
 
     owner: type
     content: Any
+
+
+def taking_back(env: Any, names: Iterable[str]) -> Callable[[], None]:
+    """Returns a function that gives attributes the values back that they have now."""
+    held = [(name, getattr(env, name)) for name in names]
+
+    def take_back() -> None:
+        for name, value in held:
+            setattr(env, name, value)
+
+    return take_back
 
 
 class _Undeclared:
@@ -93,6 +104,7 @@ class Process(metaclass=Kind):
                 if callable(getattr(leaf, "sample", None)) and not isinstance(leaf, Spec):
                     raise SpecError(f"{cls.__name__}.{where}: expected a spec, got {leaf!r}; {FROM_SPACE}")
 
+    _of_episode: ClassVar[tuple[str, ...]] = ()  # what `hold_episode` holds
     _step_record: Record | None = None
     _outer_record: Record | None = None
     _streams: Streams | None = None
@@ -219,6 +231,21 @@ class Process(metaclass=Kind):
             SnapshotUnsupported: The snapshot was taken from another class of environment.
         """
         raise SnapshotUnsupported(f"{type(self).__name__} does not support snapshots")
+
+    def hold_episode(self) -> Callable[[], None]:
+        """Returns a function that takes the episode back to where it is now, because a step or reset has failed.
+
+        Random numbers stay taken. Steps of imported environments and of separate lanes cannot be undone.
+        """
+        return taking_back(self, self._of_episode)
+
+    @property
+    def _halt(self) -> Any:
+        return self.step_record.halt
+
+    @_halt.setter
+    def _halt(self, halt: Any) -> None:
+        self.step_record.halt = halt
 
     @property
     def _kind(self) -> type:

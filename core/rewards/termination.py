@@ -40,7 +40,7 @@ class Termination(OfTransition):
             actions: The n actions.
             next_states: The n states after the actions.
         """
-        return np.array(list(map(self, states, actions, next_states)), bool)
+        return np.fromiter(map(self, states, actions, next_states), bool, len(states))
 
     def __or__(self, other: Termination | TerminationFunction) -> Termination:
         return AnyTermination(self, other)
@@ -73,10 +73,7 @@ class FunctionTermination(OfFunction, Termination):
         return _verdict(super().__call__(state, action, next_state, rng=rng))
 
     def of_lanes(self, states: Sequence[Any], actions: Sequence[Any], next_states: Sequence[Any]) -> NDArray[np.bool_]:
-        found = list(map(self.function, states, actions, next_states))
-        if not {bool, np.bool_}.issuperset(map(type, found)):
-            found = [_verdict(one) for one in found]
-        return np.array(found, bool)
+        return np.fromiter(map(self.function, states, actions, next_states), bool, len(states))
 
 
 class _Composed(Termination):

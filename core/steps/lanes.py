@@ -63,6 +63,29 @@ def merged(memory: Any, other: Any, lanes: Any) -> Any:
     return put(memory, index, take(other, index))
 
 
+def terminate(ended: Any, terminated: Any, truncated: Any, discount: Any) -> tuple[Any, Any, Any]:
+    """Returns the flags and discounts of lanes, some of which a wrapper terminates.
+
+    Args:
+        ended: The lanes that it terminates.
+        terminated: The lanes that have terminated inside, or None for none.
+        truncated: The lanes that are truncated inside, or None for none.
+        discount: The discounts, or None for the default.
+    """
+
+    def zero(values: Any) -> Any:
+        result = np.array(values)
+        result[ended] = 0
+        return result
+
+    discount = None if discount is None else tree.map_leaves(zero, discount)
+    return (
+        (ended.copy(), np.zeros_like(ended), discount)
+        if terminated is None
+        else (terminated | ended, truncated, discount)
+    )
+
+
 def cut_off(function: Any, terminated: Any, truncated: Any, memory: Any, idle: Any, none: Any) -> tuple[Any, Any]:
     """Returns the flags of lanes, with those that a wrapper truncates; None for none.
 

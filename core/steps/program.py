@@ -73,6 +73,7 @@ class Program:
         kept: The registers that last from step to step, and the attribute that holds each, as `"layer1.memory"`.
         local: The other registers that layers have besides those of `VALUES`.
         holders: The objects that `kept` names.
+        state: The expression of the environment's state after the stages; empty where `env.state` is that already.
         opening: Of many lanes: the stage before all others, which sets `restart`, `hold` and `idle` (the lanes that do
             not act) to masks or None; these are registers of all stages. None for one lane.
 
@@ -85,6 +86,7 @@ class Program:
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
     local: frozenset[str] = frozenset()
     holders: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    state: str = ""
     opening: Stage | None = None
 
     def __post_init__(self) -> None:

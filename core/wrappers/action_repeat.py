@@ -51,7 +51,12 @@ class ActionRepeat(Lifted):
         )
 
     def step(self, action: Any, restart: Any = None, hold: Any = None) -> Any:
-        return self._repeated(super().step(action, restart, hold), action, acting(restart, hold))
+        take_back = self.env.hold_episode()
+        try:
+            return self._repeated(super().step(action, restart, hold), action, acting(restart, hold))
+        except BaseException:
+            take_back()
+            raise
 
     def _repeated(self, step: Any, action: Any, acted: Any) -> Any:
         """A step with its repetitions; in a batch by the lanes that acted in it."""

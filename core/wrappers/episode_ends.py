@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -76,66 +75,28 @@ class Terminated(Lifted):
         self.termination = as_termination(termination)
         super().__init__(env)
 
-    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Any:
-        before, cut = self._state_before(), self._cut
-        result: Any = super().step(action, restart, hold)
-        if self.is_several:
-            return self._of_several(before, action, result)
-        if self.batch_size is None:
-            return self._of_one(before, action, result)
-        return self._of_lanes(before, action, result, acting(restart, hold), False if hold is None else cut & hold)
-
-    def _of_lanes(self, before: Any, action: Any, step: Step, acted: Any, kept: Any) -> Step:
-        verdict = self._verdicts(before, action) & acted
-        self._cut = verdict | kept
-        if verdict.any():
-            self.ended_outside(verdict, True)
-        discount = tree.map_leaves(lambda leaf: _zero_where(verdict, leaf), step.discount)
-        return step._replace(terminated=step.terminated | verdict, discount=discount)
-
-    def _state_before(self) -> Any:
-        try:
-            return self.env.state
-        except EpisodeError:  # before the first reset; the step itself raises this
-            return None
-
-    def _verdict(self, before: Any, action: Any, after: Any) -> Any:
-        return self.termination.drawn(before, action, after, self.streams.reward)
-
-    def _verdicts(self, before: Any, action: Any) -> Any:
-        after = self.env.state
+    def change(self, specs: Specs) -> Change:
+        draws = self.termination.draws
+        if specs.lanes is None:
+            return Change(terminated=self._verdict if draws else self.termination)
         inner: Any = self.env
         while hasattr(inner, "env"):
             inner = inner.env
-        if not isinstance(inner, Lanes):
-            return np.broadcast_to(self._verdict(before, action, after), self.batch_size)
-        each = before, splitter(self.action_spec, len(after))(action), after
-        if not self.termination.draws:
-            return self.termination.of_lanes(*each)
-        return np.array(list(map(partial(self.termination.drawn, rng=self.streams.reward), *each)), bool)
+        split = splitter(specs.action, specs.lanes) if isinstance(inner, Lanes) else None
 
-    def _of_one(self, before: Any, action: Any, step: Step) -> Step:
-        if not self._verdict(before, action, self.env.state):
-            return step
-        self.step_record.halt = OVER
-        self.ended_outside(None, True)
-        return step._replace(terminated=True, discount=0.0 * step.discount)
+        def verdicts(before: Any, action: Any, after: Any) -> Any:
+            if split is None:
+                found = np.broadcast_to(self._verdict(before, action, after), self.batch_size)
+            elif draws:
+                found = np.fromiter(map(self._verdict, before, split(action), after), bool, specs.lanes)
+            else:
+                found = self.termination.of_lanes(before, split(action), after)
+            return found if np.count_nonzero(found) else None
 
-    def _of_several(self, before: Any, actions: Any, step: MultiStep) -> MultiStep:
-        self._cut = bool(self._verdict(before, actions, self.env.state))
-        if not self._cut:
-            return step
-        self.ended_outside(None, True)
-        agents = step.rewards
-        seen = {a: step.observations[a] if a in step.observations else self.env.observation(a) for a in agents}
-        discounts = {agent: 0.0 * discount for agent, discount in step.discounts.items()}
-        return step._replace(observations=seen, terminated=dict.fromkeys(agents, True), discounts=discounts)
+        return Change(terminated=verdicts)
 
-
-def _zero_where(verdict: Any, discounts: Any) -> Any:
-    result = np.array(discounts)
-    result[verdict] = 0
-    return result
+    def _verdict(self, before: Any, action: Any, after: Any) -> Any:
+        return self.termination.drawn(before, action, after, self.streams.reward)
 
 
 PADDING = "padding"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..errors import SpecError
-from ..wrapping.arguments import acting, at_least
-from ..wrapping.lifted import Lifted, ended
+from ..wrapping.arguments import at_least
+from ..wrapping.change import Change, Specs
+from ..wrapping.lifted import Lifted
 
 if TYPE_CHECKING:
     from cProfile import Profile
@@ -38,26 +39,34 @@ class RunStats(Lifted):
         self.episodes = self.resets = self.total_steps = 0
         self.episode_steps: Any = 0 if n is None else np.zeros(n, np.int64)
 
+    def change(self, specs: Specs) -> Change:
+        return Change(watch=self._count)
+
     def reset(self, **arguments: Any) -> Any:
         result = super().reset(**arguments)
         mask = arguments.get("mask")
-        self._count(True if mask is None else mask, False, False)
+        if not np.ndim(self.episode_steps):
+            self.episode_steps, self.resets = 0, self.resets + 1
+        else:
+            began = np.full(self.batch_size, True) if mask is None else np.asarray(mask)
+            self.episode_steps, self.resets = np.where(began, 0, self.episode_steps), self.resets + int(began.sum())
         return result
 
-    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Any:
-        step = super().step(action, restart, hold)
-        self._count(False if restart is None else restart, acting(None, hold), ended(self, step))
-        return step
-
-    def _count(self, began: Any, acted: Any, over: Any) -> None:
-        """Counts steps and episodes; each argument is a bool, or for a batch may be a mask of shape (n,)."""
-        shape = np.shape(self.episode_steps)
-        began, acted, over = (np.broadcast_to(flag, shape) for flag in (began, acted, over))
-        steps = np.where(began, 0, self.episode_steps + acted)
-        self.episode_steps = steps if shape else int(steps)
-        self.resets += int(began.sum())
-        self.total_steps += int((acted & ~began).sum())
-        self.episodes += int(over.sum())
+    def _count(self, reward: Any, terminated: Any, truncated: Any, info: Any, *masks: Any) -> None:
+        """Counts a step; in a batch, `masks` are the lanes that begin and those that pause, or None for none."""
+        if not masks:
+            self.episode_steps, self.total_steps = self.episode_steps + 1, self.total_steps + 1
+            self.episodes += not self.agents if self.is_several else terminated or truncated
+            return
+        restart, hold = masks
+        steps, acted = self.episode_steps + 1, self.batch_size
+        if hold is not None:
+            steps[hold], acted = self.episode_steps[hold], acted - np.count_nonzero(hold)
+        if restart is not None:
+            began = np.count_nonzero(restart)
+            steps[restart], acted, self.resets = 0, acted - began, self.resets + began
+        self.episode_steps, self.total_steps = steps, self.total_steps + acted
+        self.episodes += 0 if terminated is None else np.count_nonzero(terminated | truncated)
 
 
 class PerformanceProfiler(Lifted):

@@ -71,6 +71,8 @@ class Change:
         remember: `(memory, action, observation, reward) -> memory`, from the agent's own action and the inner values.
         note: `(memory, info) -> memory`, from the inner info, after `begin` or `remember`. Not called if `shared`.
         truncated: `(flag, memory) -> flag`, bools in a batch. In a multi-agent environment, the memory must be shared.
+        terminated: `(state, action, next_state) -> flag`, from states of the inner environment; in a batch, bools, or
+            None for none. In a multi-agent environment, only the first agent's is called, with the actions of all.
         limit: The number of steps after which episodes are truncated; it needs no memory. Lanes of models count the
             steps themselves.
         info: `(memory) -> entries` to add to the info, or `() -> entries` without a memory; in a batch each has one
@@ -93,6 +95,7 @@ class Change:
     remember: Callable[[Any, Any, Any, Any], Any] | None = None
     note: Callable[[Any, Any], Any] | None = None
     truncated: Callable[[Any, Any], Any] | None = None
+    terminated: Callable[[Any, Any, Any], Any] | None = None
     limit: int | None = None
     info: Callable[..., Mapping[str, Any]] | None = None
     watch: Callable[..., None] | None = None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 
 from ..errors import ContextError, SpecError
-from ..protocol.process import Process, Snapshot
+from ..protocol.process import Process, Snapshot, taking_back
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams
 from ..spec import SpecTree
@@ -181,12 +182,23 @@ class Around(Process, Generic[Inside]):
         if getattr(self._env_inside, "reports_ends", False):
             self._env_inside.ended_outside(lanes, terminated)
 
+    def hold_episode(self) -> Callable[[], None]:
+        inside, own = self.env.hold_episode(), taking_back(self, self._memorised())
+
+        def take_back() -> None:
+            inside()
+            own()
+
+        return take_back
+
     def snapshot(self) -> Snapshot:
-        return Snapshot(self._kind, (self.env.snapshot(), {name: getattr(self, name) for name in self._memorised()}))
+        memory = {name: getattr(self, name) for name in self._memorised()}
+        return Snapshot(self._kind, (self.env.snapshot(), memory))
 
     @classmethod
+    @cache
     def _memorised(cls) -> list[str]:
-        return [name for kind in cls.__mro__ for name in kind.__dict__.get("memory", ())]
+        return [name for kind in cls.__mro__ for name in vars(kind).get("memory", ())]
 
     def restore(self, snapshot: Snapshot) -> None:
         inner, memory = self._content(snapshot)

@@ -157,18 +157,24 @@ class Lifted(_Base):
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Any:
         arguments = {} if mask is None else {"mask": mask}
+        change = self.planned_change
+        can_fail = self.planned_limit is None and (change.begin or change.observation or change.info) is not None
+        take_back = self.env.hold_episode() if can_fail else None
         observation, info = self._env_inside.reset(seed=seed, options=options, **arguments)
         if mask is not None and np.all(mask):
             mask = None
-        memory, change = None, self.planned_change
-        if change.begin is not None:
-            memory = change.begin(observation)
+        try:
+            memory = None if change.begin is None else change.begin(observation)
             memory = memory if change.note is None else change.note(memory, info)
             if mask is not None and memory is not None:
                 memory = merged(self._memory, memory, np.asarray(mask))
-        seen = self._seen(observation, memory)
-        if self._tell is not None:
-            info = self._told(info, memory, mask)
+            seen = self._seen(observation, memory)
+            if self._tell is not None:
+                info = self._told(info, memory, mask)
+        except BaseException:
+            if take_back is not None:
+                take_back()
+            raise
         self._memory, self._halt = memory, None
         if self.has_lanes:
             self._cut = self._cut & (False if mask is None else ~np.asarray(mask))
@@ -199,14 +205,6 @@ class Lifted(_Base):
     def has_own_step(self) -> bool:
         """True if a subclass overrides `step`."""
         return type(self).step is not Lifted.step
-
-    @property
-    def _halt(self) -> Any:
-        return self.step_record.halt
-
-    @_halt.setter
-    def _halt(self, halt: Any) -> None:
-        self.step_record.halt = halt
 
     @property
     def sees_beginnings(self) -> bool:
@@ -265,14 +263,18 @@ class Lifted(_Base):
             self.env.step(actions)  # which raises the reason
         check_actions(actions, acting)
 
-    def cut_all(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Truncates all agents in a step's values, and adds their final observations."""
-        observation, reward, terminated, discount = values
-        look = self._env_inside.observation
+    def end_all(
+        self, observation: Any, reward: Any, terminated: Any, truncated: Any, discount: Any, terminates: bool
+    ) -> tuple[Any, ...]:
+        """Ends all agents in a step's values, and adds their final observations."""
+        look, ends = self._env_inside.observation, dict.fromkeys(reward, True)
         seen = {agent: observation[agent] if agent in observation else look(agent) for agent in reward}
         if terminated is None:
-            terminated, discount = dict.fromkeys(reward, False), dict.fromkeys(reward, 1.0)
-        return seen, terminated, dict.fromkeys(reward, True), discount
+            terminated = truncated = dict.fromkeys(reward, False)
+            discount = dict.fromkeys(reward, 1.0)
+        if terminates:
+            return seen, reward, ends, {**truncated}, {agent: 0.0 * factor for agent, factor in discount.items()}
+        return seen, reward, terminated, ends, discount
 
     # Batches.
 
@@ -311,10 +313,3 @@ class Lifted(_Base):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._plan()
-
-
-def ended(env: Lifted, step: Any) -> Any:
-    """Returns True if a step has ended the episode; for a batch a bool array of shape (n,)."""
-    if env.is_several:
-        return not env.agents
-    return step.terminated or step.truncated if env.batch_size is None else step.terminated | step.truncated

@@ -234,6 +234,7 @@ def over_agents(
         note=memories.note if isinstance(memories, AgentMemory) and functions_of(own, "note") else None,
         truncated=some.truncated,
         info=told if tell else None,
+        terminated=some.terminated,
         watch=some.watch,
         shared=some.shared,
     )

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..protocol.fast_steps import program_of
-from ..steps.lanes import cut_off, merged, zeroed
+from ..protocol.env import state_if_begun
+from ..protocol.fast_steps import program_of, program_that_calls
+from ..steps.lanes import cut_off, merged, terminate, zeroed
 from ..steps.program import Program, Stage, library_name
+from .delegate import Around
 
 if TYPE_CHECKING:
     from .lifted import Lifted
+
+_FUNCTIONS: dict[str, Any] = {
+    "cut_off": cut_off,
+    "greater": np.greater,
+    "merged": merged,
+    "state_if_begun": state_if_begun,
+    "terminate": terminate,
+    "where": np.where,
+    "zeroed": zeroed,
+}
 
 
 class ChangeStages:
@@ -21,27 +34,36 @@ class ChangeStages:
 
     def __init__(self, layer: Lifted) -> None:
         self.layer, self.change, self.depth = layer, layer.planned_change, layer.wrapper_depth
-        self.inside = program_of(layer.env)
-        self.has_lanes, self.is_several = layer.has_lanes, layer.is_several
+        self.has_lanes, self.is_several, self.is_limit = (
+            layer.has_lanes,
+            layer.is_several,
+            layer.planned_limit is not None,
+        )
+        ends = {"ends#": self.change.truncated, "ended#": self.change.terminated}
+        self.own_ends = [name for name, function in ends.items() if function is not None]
+        # A layer that changes the state must have stored it, for `inside.state` to be that after the step.
+        is_called = self.change.terminated is not None and _has_own_state(layer.env)
+        self.inside = (program_that_calls if is_called else program_of)(layer.env)
         self.memory = f"memory{self.depth}"
         self.given = "" if self.change.begin is None else f", {self.memory}"
-        kinds = ("action", "observation", "reward", "truncated", "info")
+        kinds = ("action", "observation", "reward", "truncated", "terminated", "info")
         changed = [name for name in kinds if getattr(self.change, name) is not None]
         self.title = f"{library_name(layer.construction[0], 'a wrapper')}: changes {', '.join(changed) or 'specs'}"
-        self.names: dict[str, Any] = {f"{name}{self.depth}": getattr(self.change, name) for name in changed}
-        self.names[f"layer{self.depth}"] = layer
-        self.none = {"none#": np.zeros(layer.batch_size if self.has_lanes else 0, bool)}
+        kinds = (*kinds, "remember", "begin", "note", "watch")
+        own: dict[str, Any] = {name: given for name in kinds if (given := getattr(self.change, name)) is not None}
+        own |= {"layer": layer, "inside": layer.env, "outer": layer.step_record, "limit": layer.planned_limit}
+        own |= {"action_spec": layer.action_spec, "reward_spec": layer.reward_spec}
+        own["none"] = np.zeros(layer.batch_size if self.has_lanes else 0, bool)
+        self.names = {**_FUNCTIONS, **{f"{name}{self.depth}": value for name, value in own.items()}}
 
-    def stage(self, lines: str, *writes: str, names: dict[str, Any] | None = None, **others: Any) -> Stage:
+    def stage(self, lines: str, *writes: str, **options: Any) -> Stage:
         """Returns a stage; `#` in its text is the depth."""
         k = str(self.depth)
-        options: dict[str, Any] = {
-            name: one.replace("#", k) if isinstance(one, str) else one for name, one in others.items()
-        }
-        lines = lines.replace("#", k)
-        used = {name: value for name, value in self.names.items() if name in f"{lines} {options}"}
-        used |= {name.replace("#", k): value for name, value in (names or {}).items()}
-        return Stage(self.title, lines, tuple(name.replace("#", k) for name in writes), names=used, **options)
+        options = {name: one.replace("#", k) if isinstance(one, str) else one for name, one in options.items()}
+        lines, names = lines.replace("#", k), options.pop("names", {})
+        used = {*re.findall(r"\w+", f"{lines} {options}")}
+        names = {name: value for name, value in {**self.names, **names}.items() if name in used}
+        return Stage(self.title, lines, tuple(name.replace("#", k) for name in writes), names=names, **options)
 
     def program(self) -> Program:
         """Returns the program inside with the stages of the wrapper around it."""
@@ -49,15 +71,16 @@ class ChangeStages:
         if counted is not None:
             return counted
         inside, inward = self.inside, [*self.checks(), *self.actions(), *self.beginnings()]
-        outward = [*self.stepped(), *self.memories(), *self.truncations(), *self.observations(), *self.rewards()]
-        outward += [*self.reports(), *self.infos(), *self.stored(), *self.watches()]
+        outward = [*self.stepped(), *self.memories(), *self.truncations(), *self.terminations(), *self.cuts()]
+        outward += [*self.observations(), *self.rewards(), *self.reports(), *self.infos(), *self.stored()]
+        outward += self.watches()
         kept: dict[str, str] = {}
-        local = ["own_action", "begun", "ends", "seen"]
+        local = ["own_action", "begun", "before", "ended", "ends", "seen"]
         if self.is_several:
             local += ["memory", "cut"]
         elif self.change.begin is not None:
             kept[self.memory] = f"layer{self.depth}._memory"
-        if self.has_lanes and self.change.truncated is not None:
+        if self.has_lanes and self.own_ends:
             kept[f"cut{self.depth}"] = f"layer{self.depth}._cut"
         holders = {f"layer{self.depth}": self.layer} if kept else {}
         return inside.around(inward, outward, kept, (f"{name}{self.depth}" for name in local), holders)
@@ -70,30 +93,25 @@ class ChangeStages:
         if self.is_several:
             if self.change.action is not None:
                 yield self.stage("layer#.check_agents(action)")
-            elif self.change.truncated is not None or own_step:
+            elif self.own_ends or own_step:
                 yield self.stage("if layer#._cut:\n    layer#.check_agents(action)")
-        elif self.has_lanes and (self.change.truncated is not None or own_step):
-            yield self.stage("if layer#._cut is not none#:\n    layer#.check_cut(idle)", names=self.none)
+        elif self.has_lanes and (self.own_ends or own_step):
+            yield self.stage("if layer#._cut is not none#:\n    layer#.check_cut(idle)")
         elif own_step:
-            yield self.stage("if outer#.halt:\n    outer#.refuse()", names={"outer#": self.layer.step_record})
+            yield self.stage("if outer#.halt:\n    outer#.refuse()")
 
     def actions(self) -> Iterator[Stage]:
         change = self.change
         remembers = change.remember is not None and not self.is_limit
         if self.has_lanes and (change.action is not None or (remembers and not change.shared)):
             # Lanes that do not act may hold anything.
-            names = {"action_spec#": self.layer.action_spec, "zeroed": zeroed}
-            yield self.stage(
-                "action = action if idle is None else zeroed(action, idle, action_spec#)", "action", names=names
-            )
-        if remembers:
+            yield self.stage("action = action if idle is None else zeroed(action, idle, action_spec#)", "action")
+        if change.terminated is not None:
+            yield self.stage("before# = state_if_begun(inside#)", "before#")
+        if remembers or change.terminated is not None:
             yield self.stage("own_action# = action", "own_action#")
         if change.action is not None:
             yield self.stage("action = action#(action)", "action")
-
-    @property
-    def is_limit(self) -> bool:
-        return self.layer.planned_limit is not None
 
     def beginnings(self) -> Iterator[Stage]:
         """Prepares lanes that begin an episode, as with their contexts."""
@@ -119,7 +137,6 @@ class ChangeStages:
             return
         if self.is_several:
             yield self.stage(f"{memory} = layer#._memory", memory)
-        named = {f"{name}#": getattr(change, name) for name in ("remember", "begin", "note") if getattr(change, name)}
         lines: list[str] = []
         if self.is_limit and not self.has_lanes:
             lines.append(f"{memory} = {memory} + 1")
@@ -132,16 +149,15 @@ class ChangeStages:
             lines.append(f"{memory} = note#({memory}, info)")
         if self.has_lanes:
             lines += ["if hold is not None:", f"    {memory} = merged({memory}, layer#._memory, hold)"]
-            named["merged"] = merged
         if lines:
-            yield self.stage("\n".join(lines), memory, names=named)
+            yield self.stage("\n".join(lines), memory, safe=self.is_limit)
 
     def observations(self) -> Iterator[Stage]:
         see: Any = self.change.observation
         written: tuple[str, dict[str, Any]] | None = None if self.has_lanes else getattr(see, "step_lines", None)
         if written is not None:
             lines, names = written
-            own = {f"_#_{name}": value for name, value in names.items()}
+            own = {f"_{self.depth}_{name}": value for name, value in names.items()}
             yield self.stage(lines.replace("$", "_#_"), "observation", names=own)
         elif see is not None:
             yield self.stage(f"observation = observation#(observation{self.given})", "observation")
@@ -153,9 +169,8 @@ class ChangeStages:
         if not self.has_lanes:
             yield self.stage(pay, "reward")
             return
-        names = {"reward_spec#": self.layer.reward_spec, "zeroed": zeroed}
         idle = "if idle is not None:\n    reward = zeroed(reward, idle, reward_spec#, 0)"
-        yield self.stage(f"{pay}\n{idle}", "reward", names=names)
+        yield self.stage(f"{pay}\n{idle}", "reward")
 
     def truncations(self) -> Iterator[Stage]:
         if self.change.truncated is None:
@@ -163,54 +178,79 @@ class ChangeStages:
         if self.has_lanes:
             end = f"""\
 terminated, truncated = cut_off(truncated#, terminated, truncated, {self.memory}, idle, none#)
-over = None
-cut# = none# if truncated is None else truncated.copy()
-if hold is not None:
-    cut# = where(hold, layer#._cut, cut#)"""
-            names = {"cut_off": cut_off, "where": np.where, **self.none}
-            yield self.stage(end, "terminated", "truncated", "over", "cut#", names=names)
+over = None"""
+            yield self.stage(end, "terminated", "truncated", "over")
         elif self.is_several:
-            yield self.agents_truncations()
+            ends = f"{self.memory} >= limit#" if self.is_limit else f"truncated#(False, {self.memory})"
+            yield self.ends_of_agents("ends#", ends, "False")
         elif self.is_limit:
-            limit = {"limit#": self.layer.planned_limit}
-            yield self.stage(f"truncated = truncated or {self.memory} >= limit#", "truncated", names=limit)
+            yield self.stage(f"truncated = truncated or {self.memory} >= limit#", "truncated", safe=True)
         else:
             cut = f"truncated = True if truncated#(truncated, {self.memory}) else False"
             yield self.stage(cut, "truncated")
 
-    def agents_truncations(self) -> Stage:
+    def terminations(self) -> Iterator[Stage]:
+        if self.change.terminated is None:
+            return
+        verdict = f"terminated#(before#, own_action#, {self.inside.state or 'inside#.state'})"
+        if self.has_lanes:
+            end = f"""\
+ended# = {verdict}
+if ended# is not None and idle is not None:
+    ended# = greater(ended#, idle)
+if ended# is not None:
+    terminated, truncated, discount = terminate(ended#, terminated, truncated, discount)
+    over = None"""
+            yield self.stage(end, "ended#", "terminated", "truncated", "discount", "over")
+        elif self.is_several:
+            yield self.ends_of_agents("ended#", verdict, "True")
+        else:
+            has_discount = self.inside.writes("discount")
+            zero = "    discount = None if discount is None else 0.0 * discount" if has_discount else ""
+            end = f"ended# = True if {verdict} else False\nif ended#:\n    terminated = True\n{zero}"
+            writes = ("ended#", "terminated", *(("discount",) if has_discount else ()))
+            yield self.stage(end, *writes)
+
+    def ends_of_agents(self, name: str, verdict: str, terminates: str) -> Stage:
         """Ends the episode of all agents together."""
-        ends = f"{self.memory} >= limit#" if self.is_limit else f"True if truncated#(False, {self.memory}) else False"
+        values = "observation, reward, terminated, truncated, discount"
         lines = f"""\
-cut# = {ends}
-if cut#:
-    _values = observation, reward, terminated, discount
-    observation, terminated, truncated, discount = layer#.cut_all(_values)"""
-        writes = ("cut#", "observation", "terminated", "truncated", "discount")
-        return self.stage(
-            lines, *writes, names={"limit#": self.layer.planned_limit} if self.is_limit else None, guarded=True
-        )
+{name} = True if {verdict} else False
+if {name}:
+    {values} = layer#.end_all({values}, {terminates})"""
+        return self.stage(lines, name, *values.split(", "), guarded=True)
+
+    def cuts(self) -> Iterator[Stage]:
+        """Holds which lanes have ended, or that all agents have."""
+        if self.is_several and self.own_ends:
+            yield self.stage(f"cut# = {' or '.join(self.own_ends)}", "cut#")
+        elif self.has_lanes and self.own_ends:
+            # Not the lanes that have ended inside, which a new state may continue; and not arrays that callers get.
+            of = {
+                "ends#": "none# if truncated is None else truncated.copy()",
+                "ended#": "none# if ended# is None else ended#",
+            }
+            own = " | ".join(f"({of[name]})" for name in self.own_ends)
+            yield self.stage(f"cut# = {own}\nif hold is not None:\n    cut# = where(hold, layer#._cut, cut#)", "cut#")
 
     def stored(self) -> Iterator[Stage]:
         """Stores what lasts of several agents at once, for the layers outside may ask a waiting agent's observation."""
-        kept = {self.memory: "_memory"} if self.is_several and self.change.begin is not None else {}
-        if kept and self.change.truncated is not None:
+        kept = {self.memory: "_memory"} if self.change.begin is not None else {}
+        if self.own_ends:
             kept["cut#"] = "_cut"
-        if kept:
+        if self.is_several and kept:
             holders = ", ".join(f"layer#.{name}" for name in kept.values())
             yield self.stage(f"{holders} = {', '.join(kept)}", save=f"_held# = {holders}", undo=f"{holders} = _held#")
 
     def reports(self) -> Iterator[Stage]:
         """Informs wrappers inside of episodes that this one ends."""
-        if self.change.truncated is None or not getattr(self.layer.env, "reports_ends", False):
+        if not getattr(self.layer.env, "reports_ends", False):
             return
-        names = {"inside#": self.layer.env}
-        if self.has_lanes:
-            report = "if ends# is not None:\n    inside#.ended_outside(ends#)"
-            yield self.stage("ends# = truncated", "ends#", commit=report, names=names)
-        else:
-            ends = "cut#" if self.is_several else "truncated"
-            yield self.stage("", commit=f"if {ends}:\n    inside#.ended_outside()", names=names)
+        for name in self.own_ends:
+            test, lanes = (f"{name} is not None", name) if self.has_lanes else (name, None)
+            report = f"if {test}:\n    inside#.ended_outside({lanes}, {name == 'ended#'})"
+            sets = "ends# = truncated" if name == "ends#" and not self.is_several else ""
+            yield self.stage(sets, *([name] if sets else ()), commit=report)
 
     def infos(self) -> Iterator[Stage]:
         if self.change.info is None:
@@ -229,7 +269,7 @@ if cut#:
         if self.change.watch is not None:
             masks = ", restart, hold" if self.has_lanes else ""
             seen = f"seen# = reward, terminated, truncated, info{masks}"
-            yield self.stage(seen, "seen#", commit="watch#(*seen#)", names={"watch#": self.change.watch})
+            yield self.stage(seen, "seen#", commit="watch#(*seen#)")
 
     # A limit that a batch counts.
 
@@ -245,3 +285,15 @@ if cut#:
         names = {**stages[base].names, "limit": min(self.layer.planned_limit or 0, 2**62)}
         counting = replace(stages[base], names=names, title=f"{self.title}, counted by the lanes; {stages[base].title}")
         return replace(self.inside, stages=(*stages[:base], counting, *stages[base + 1 :]))
+
+
+def _has_own_state(env: Any) -> bool:
+    """Returns True if a layer defines `state` below the class that writes its step."""
+    while True:
+        is_around = isinstance(env, Around)
+        base = next((kind for kind in type(env).__mro__ if "step_program" in vars(kind)), type(env))
+        if type(env).state is not (Around if is_around else base).state:
+            return True
+        if not is_around:
+            return False
+        env = env.env
