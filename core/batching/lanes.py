@@ -321,20 +321,12 @@ class Lanes(BatchEnv):
             env.assign_lane(number + index)
 
     @property
-    def reports_ends(self) -> bool:
-        """True if an inner wrapper must be notified when an outer wrapper ends an episode."""
-        return any(getattr(env, "reports_ends", False) for env in self.members)
+    def reports_ends(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return any(env.reports_ends for env in self.members)
 
     def ended_outside(self, lanes: Any = None, terminated: bool = False) -> None:
-        """Notifies inner wrappers that an outer wrapper has ended episodes.
-
-        Args:
-            lanes: Mask of the lanes, or None for all.
-            terminated: False if they were truncated.
-        """
         for index in range(self.batch_size) if lanes is None else np.flatnonzero(lanes).tolist():
-            if getattr(self.members[index], "reports_ends", False):
-                self.members[index].ended_outside(None, terminated)
+            self.members[index].ended_outside(None, terminated)
 
     @property
     def rng(self) -> np.random.Generator:

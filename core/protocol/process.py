@@ -269,6 +269,17 @@ class Process(metaclass=Kind):
             number: The index, at least 0. For a batch, the index of its first lane; its other lanes follow.
         """
 
+    reports_ends: bool = False
+    """True for a wrapper that must be notified when an outer wrapper ends an episode, and for those around it."""
+
+    def ended_outside(self, lanes: Any = None, terminated: bool = False) -> None:
+        """Notifies inner wrappers that an outer wrapper has ended episodes.
+
+        Args:
+            lanes: Mask of the lanes of a batch, or None for all.
+            terminated: False if they were truncated.
+        """
+
     def render(self) -> Any:
         """Renders the state as `render_mode` says; for `"rgb_array"`, returns uint8 of shape (height, width, 3)."""
         return None

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
-import numpy as np
-
 from ..errors import ContextError, SpecError
+from ..protocol.fast_steps import program_of
 from ..protocol.process import Process, Snapshot, taking_back
-from ..rewards.rewarder import Rewarder, RewardFunction
-from ..seeding import Streams
 from ..spec import SpecTree
 from ..spec.base import shown
+from ..steps.program import Program
 
 
 def set_once(name: str, advice: str) -> Any:
@@ -37,7 +35,14 @@ class Inner:
         self._name = name
 
     def __get__(self, outer: Around[Any] | None, owner: type) -> Any:
-        return self if outer is None else getattr(outer.env, self._name)
+        return self if outer is None else getattr(outer._env_inside, self._name)
+
+
+class InnerProperty(Inner):
+    """A property of the inner environment: setting it sets that."""
+
+    def __set__(self, outer: Around[Any], value: Any) -> None:
+        setattr(outer._env_inside, self._name, value)
 
 
 Inside = TypeVar("Inside", bound=Process)
@@ -64,6 +69,20 @@ class Around(Process, Generic[Inside]):
     render_mode: Any = Inner()
     context_space: Any = Inner()
     takes_options: Any = Inner()
+    is_unchanged: Any = Inner()
+    declared_reward_spec: Any = Inner()
+    streams: Any = Inner()
+    unwrapped: Any = Inner()
+    untaken: Any = Inner()
+    put_context: Any = Inner()
+    assign_lane: Any = Inner()
+    render: Any = Inner()
+    close: Any = Inner()
+    reports_ends: Any = Inner()
+    ended_outside: Any = Inner()
+    state: Any = InnerProperty()
+    rewarder: Any = InnerProperty()
+    rng: Any = InnerProperty()
 
     wrapper_depth: int = 1  # the number of wrappers, with this one
     _env_inside: Any  # the same as `env`, for members that only some kinds of environments have
@@ -104,48 +123,6 @@ class Around(Process, Generic[Inside]):
             )
         return self.observation_spec
 
-    def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        return self.env.untaken(options)
-
-    @property
-    def state(self) -> Any:
-        """The inner environment's state. Setting it sets the inner state, if that is supported."""
-        return self.env.state
-
-    @state.setter
-    def state(self, state: Any) -> None:
-        self._env_inside.state = state
-
-    @property
-    def rewarder(self) -> Rewarder:
-        """The inner environment's rewarder; settable."""
-        return self.env.rewarder
-
-    @rewarder.setter
-    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
-        self.env.rewarder = rewarder
-
-    @property
-    def is_unchanged(self) -> bool:
-        return self.env.is_unchanged
-
-    @property
-    def declared_reward_spec(self) -> SpecTree:
-        return self.env.declared_reward_spec
-
-    @property
-    def streams(self) -> Streams:
-        return self.env.streams
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """The inner environment's random generator; settable."""
-        return self.env.rng
-
-    @rng.setter
-    def rng(self, generator: np.random.Generator) -> None:
-        self.env.rng = generator
-
     @property
     def context(self) -> Mapping[str, Any]:
         """The inner environment's context, if it has one; settable."""
@@ -159,28 +136,6 @@ class Around(Process, Generic[Inside]):
                 "says how a context reaches it"
             )
         self._env_inside.context = context
-
-    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
-        """Sets a context in some lanes; see `BatchEnv.put_context`."""
-        self._env_inside.put_context(context, lanes)
-
-    def assign_lane(self, number: int) -> None:
-        self.env.assign_lane(number)
-
-    @property
-    def reports_ends(self) -> bool:
-        """True if an inner wrapper must be notified when an outer wrapper ends an episode."""
-        return getattr(self._env_inside, "reports_ends", False)
-
-    def ended_outside(self, lanes: Any = None, terminated: bool = False) -> None:
-        """Notifies inner wrappers that this wrapper or an outer one has ended episodes.
-
-        Args:
-            lanes: Mask of the lanes of a batch, or None for all.
-            terminated: False if they were truncated.
-        """
-        if getattr(self._env_inside, "reports_ends", False):
-            self._env_inside.ended_outside(lanes, terminated)
 
     def hold_episode(self) -> Callable[[], None]:
         inside, own = self.env.hold_episode(), taking_back(self, self._memorised())
@@ -206,20 +161,14 @@ class Around(Process, Generic[Inside]):
         for name, value in memory.items():
             setattr(self, name, value)
 
-    def render(self) -> Any:
-        return self.env.render()
-
-    def close(self) -> None:
-        self.env.close()
-
-    @property
-    def unwrapped(self) -> Any:
-        return self.env.unwrapped
-
     @property
     def construction(self) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
         """The class of this wrapper with its positional and keyword arguments after `env`, to make an equal wrapper."""
         return (self._kind, *self._arguments)
+
+    def program_inside(self) -> Program:
+        """Returns the inner environment's program. A subclass may add stages."""
+        return program_of(self.env)
 
     def over(self, env: Inside) -> Any:
         """Makes an equal wrapper around another environment, such as a batch."""

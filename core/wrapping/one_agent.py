@@ -7,53 +7,65 @@ one agent of `multi` does; either undoes the other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import EpisodeError, SpecError
 from ..protocol.env import Env, Reset, Step
-from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep, make_multi_step
+from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep
 from ..protocol.process import Info
 from ..protocol.roster import NOT_IN_PLAY, check_actions
 from ..rewards.rewarder import Rewarder, RewardFunction, as_rewarder
 from ..spec import SpecTree
 from ..steps.record import NOT_BEGUN, OVER, RUNNING, EpisodeState
-from ..tree import AnyDict, AnyMapping
+from ..tree import AnyMapping
 from .delegate import Around
 
 
-class OneOfMany(Around[Env], MultiEnv):
-    """A single-agent environment as a `MultiEnv` of one agent; made by `as_multi`."""
+class Converted(Around[Any]):
+    """An environment with one agent, where the one inside names its agent or does not."""
 
-    memory = ("_episode_state",)
+    is_many: ClassVar[bool]
 
-    def __init__(self, env: Env, agent: Any) -> None:
+    def __init__(self, env: Env | MultiEnv, agent: Any) -> None:
         super().__init__(env)
-        self.agent, self.possible_agents = agent, (agent,)
-        self.observation_spec, self.action_spec = {agent: env.observation_spec}, {agent: env.action_spec}
-        self.discount_spec = {agent: env.discount_spec}
-        self._episode_state: EpisodeState = NOT_BEGUN
+        self.agent = agent
+        for name in ("observation_spec", "action_spec", "discount_spec"):
+            setattr(self, name, self._outward(getattr(env, name)))
+
+    def _outward(self, value: Any) -> Any:
+        return {self.agent: value} if self.is_many else value[self.agent]
 
     @property
-    def reward_spec(self) -> SpecTree:
+    def reward_spec(self) -> Any:
         """The reward spec of the one agent."""
-        return {self.agent: self.env.reward_spec}
+        return self._outward(self.env.reward_spec)
 
     @property
-    def declared_reward_spec(self) -> SpecTree:
-        return {self.agent: self.env.declared_reward_spec}
+    def declared_reward_spec(self) -> Any:
+        return self._outward(self.env.declared_reward_spec)
 
     @property
-    def rewarder(self) -> Rewarder:
-        """The rewarder, which returns a mapping; settable."""
-        inner = self.env.rewarder
-        return inner.rewarder if isinstance(inner, _ForOne) else _ForMany(inner, self.agent)
+    def rewarder(self) -> Any:
+        """The rewarder, which returns a mapping in a `MultiEnv`; settable."""
+        return _converted(self.env.rewarder, self.agent, self.is_many)
 
     @rewarder.setter
     def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
-        given = as_rewarder(rewarder)
-        self.env.rewarder = given.rewarder if isinstance(given, _ForMany) else _ForOne(given, self.agent)
+        self.env.rewarder = _converted(as_rewarder(rewarder), self.agent, not self.is_many)
+
+
+class OneOfMany(Converted, MultiEnv):
+    """A single-agent environment as a `MultiEnv` of one agent; made by `as_multi`."""
+
+    memory = ("_episode_state",)
+    is_many = True
+
+    def __init__(self, env: Env, agent: Any) -> None:
+        self.possible_agents = (agent,)
+        super().__init__(env, agent)
+        self._episode_state: EpisodeState = NOT_BEGUN
 
     @property
     def agents(self) -> tuple[Any, ...]:
@@ -68,11 +80,10 @@ class OneOfMany(Around[Env], MultiEnv):
         agent = self.agent
         if self._episode_state is not RUNNING or len(actions) != 1 or agent not in actions:
             check_actions(actions, self.possible_agents, self._episode_state)
-        seen, reward, terminated, truncated, discount, info = self.env.step(actions[agent])
-        if terminated or truncated:
+        *values, info = step = self.env.step(actions[agent])
+        if step.terminated or step.truncated:
             self._episode_state = OVER
-        flags = {agent: terminated}, {agent: truncated}
-        return make_multi_step(({agent: seen}, {agent: reward}, *flags, {agent: discount}, self._infos(info)))
+        return MultiStep._make([*[{agent: value} for value in values], self._infos(info)])
 
     def _infos(self, info: Info) -> dict[Any, Info]:
         if COMMON not in info:
@@ -91,37 +102,15 @@ class OneOfMany(Around[Env], MultiEnv):
         return f"as_multi({self.env!r}, {self.agent!r})"
 
 
-class Sole(Around[MultiEnv], Env):
+class Sole(Converted, Env):
     """A `MultiEnv` of one agent as a single-agent environment; made by `as_single`."""
 
+    is_many = False
+
     def __init__(self, env: MultiEnv) -> None:
-        super().__init__(env)
         if len(env.possible_agents) != 1:
             raise SpecError(f"env: expected one agent, got {len(env.possible_agents)}: {list(env.possible_agents)}")
-        (agent,) = env.possible_agents
-        self.agent = agent
-        self.observation_spec, self.action_spec = env.observation_spec[agent], env.action_spec[agent]
-        self.discount_spec = env.discount_spec[agent]
-
-    @property
-    def reward_spec(self) -> SpecTree:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The reward spec of the one agent."""
-        return self.env.reward_spec[self.agent]
-
-    @property
-    def declared_reward_spec(self) -> SpecTree:
-        return self.env.declared_reward_spec[self.agent]
-
-    @property
-    def rewarder(self) -> Rewarder:
-        """The rewarder; settable."""
-        inner = self.env.rewarder
-        return inner.rewarder if isinstance(inner, _ForMany) else _ForOne(inner, self.agent)
-
-    @rewarder.setter
-    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
-        given = as_rewarder(rewarder)
-        self.env.rewarder = given.rewarder if isinstance(given, _ForOne) else _ForMany(given, self.agent)
+        super().__init__(env, env.possible_agents[0])
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         observations, infos = self.env.reset(seed=seed, options=options)
@@ -147,11 +136,11 @@ class Sole(Around[MultiEnv], Env):
         return f"as_single({self.env!r})"
 
 
-class _Converted(Rewarder):
-    """A rewarder for the other number of agents."""
+class _ConvertedRewarder(Rewarder):
+    """A rewarder that returns a mapping from one agent, for one that does not; or the other way round."""
 
-    def __init__(self, rewarder: Rewarder, agent: Any) -> None:
-        self.rewarder, self.agent = rewarder, agent
+    def __init__(self, rewarder: Rewarder, agent: Any, is_many: bool) -> None:
+        self.rewarder, self.agent, self.is_many = rewarder, agent, is_many
 
     @property
     def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -161,29 +150,24 @@ class _Converted(Rewarder):
     def draws(self) -> bool:
         return self.rewarder.draws
 
-
-class _ForMany(_Converted):
-    """A single-agent rewarder as one that returns a mapping."""
-
     @property
     def spec(self) -> SpecTree:
-        return {self.agent: self.rewarder.spec}
+        return self._outward(self.rewarder.spec)
+
+    def _outward(self, value: Any) -> Any:
+        if self.is_many:
+            return {self.agent: value}
+        return value[self.agent] if isinstance(value, AnyMapping) else value
 
     def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
-        return {self.agent: self.rewarder.drawn(state, action[self.agent], next_state, rng)}
+        inward = action[self.agent] if self.is_many else {self.agent: action}
+        return self._outward(self.rewarder.drawn(state, inward, next_state, rng))
 
 
-class _ForOne(_Converted):
-    """The one agent's part of a rewarder that returns a mapping."""
-
-    @property
-    def spec(self) -> SpecTree:
-        spec = self.rewarder.spec
-        return spec[self.agent] if isinstance(spec, AnyDict) else spec
-
-    def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
-        rewards = self.rewarder.drawn(state, {self.agent: action}, next_state, rng)
-        return rewards[self.agent] if isinstance(rewards, AnyMapping) else rewards
+def _converted(rewarder: Rewarder, agent: Any, is_many: bool) -> Rewarder:
+    if isinstance(rewarder, _ConvertedRewarder) and rewarder.is_many is not is_many:
+        return rewarder.rewarder
+    return _ConvertedRewarder(rewarder, agent, is_many)
 
 
 def as_multi(env: Env, agent: Any = "agent") -> MultiEnv:

@@ -244,7 +244,7 @@ if {name}:
 
     def reports(self) -> Iterator[Stage]:
         """Informs wrappers inside of episodes that this one ends."""
-        if not getattr(self.layer.env, "reports_ends", False):
+        if not self.layer.env.reports_ends:
             return
         for name in self.own_ends:
             test, lanes = (f"{name} is not None", name) if self.has_lanes else (name, None)

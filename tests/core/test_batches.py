@@ -245,7 +245,7 @@ def test_what_batch_makes_of_what():
     assert isinstance(limited.env, TimeLimit)
     assert limited.env.max_episode_steps == 5
     assert isinstance(limited.env.env, ModelBatch)
-    assert isinstance(envoi.batch(Validated(Walk()), 2), Lanes)
+    assert isinstance(envoi.batch(Validated(Walk()), 2).env, Lanes)
     for wrapped in (TimeLimit(Walk(), 5), lambda: TimeLimit(Walk(), 5)):
         limited = envoi.batch(wrapped, 2)
         assert isinstance(limited, TimeLimit)

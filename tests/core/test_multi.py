@@ -647,5 +647,3 @@ def test_wrappers_refuse_environments_of_the_other_kind():
         envoi.Wrapper(Council())
     with pytest.raises(SpecError, match="an environment of several agents, got"):
         MultiWrapper(envoi.models.CartPole())
-    with pytest.raises(SpecError, match="of several agents; make the wrapper a Lifted or a MultiWrapper"):
-        type("Own", (envoi.Validated,), {})(Council())
