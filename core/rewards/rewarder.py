@@ -24,7 +24,7 @@ from .. import tree
 from ..errors import SpecError
 from ..spec import Array, SpecTree
 from ..tree import AnyArray, AnyMapping
-from .transition_function import OfFunction, OfTransition
+from .transition_function import OfFunction, OfTerms, OfTransition, as_function
 
 RewardFunction = Callable[..., Any]
 """`(state, action, next_state) -> reward`, with or without a keyword `rng`."""
@@ -194,7 +194,7 @@ def stream_bound(rewarder: Rewarder, process: Any) -> Rewarder:
     return StreamBound(rewarder, process) if rewarder.draws else rewarder
 
 
-class Sum(_Specified):
+class Sum(OfTerms, _Specified):
     """Adds the rewards of several rewarders. Nested sums are flattened.
 
     If a reward is a dict by agent, so is the sum: each agent's rewards are added, and a reward that is not a dict is
@@ -208,9 +208,7 @@ class Sum(_Specified):
     """
 
     def __init__(self, *terms: Rewarder | RewardFunction) -> None:
-        self.terms = tuple(
-            inner for term in map(as_rewarder, terms) for inner in (term.terms if isinstance(term, Sum) else (term,))
-        )
+        super().__init__(map(as_rewarder, terms))
         _ = self.spec  # refuses shapes that cannot be added
 
     @property
@@ -218,15 +216,10 @@ class Sum(_Specified):
         """The spec of the sum, or a dict of specs by agent if a term has such a dict."""
         return _combined([term.spec for term in self.terms], _sum)
 
-    @property
-    def draws(self) -> bool:
-        return any(term.draws for term in self.terms)
-
-    def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
-        total = self.terms[0].drawn(state, action, next_state, rng)
-        for term in self.terms[1:]:
-            total = _added(total, term.drawn(state, action, next_state, rng))
-        return total
+    def _combine(self, one: Any, other: Any) -> Any:
+        if not isinstance(one, AnyMapping) and not isinstance(other, AnyMapping):
+            return one + other
+        return {agent: _share(one, agent, 0) + _share(other, agent, 0) for agent in _agents(one, other)}
 
 
 class Scaled(_Specified):
@@ -270,24 +263,10 @@ FOREIGN_REWARDERS: dict[type, Callable[[Any], Rewarder]] = {}
 
 def as_rewarder(rewarder: Any) -> Rewarder:
     """Returns a rewarder unchanged, and converts a function or another library's rewarder to a `Rewarder`."""
-    if isinstance(rewarder, Rewarder):
-        return rewarder
     for kind, convert in FOREIGN_REWARDERS.items():
         if isinstance(rewarder, kind):
             return convert(rewarder)
-    if callable(rewarder) and not isinstance(rewarder, type):
-        return FunctionReward(rewarder)
-    hint = "; make an instance of the class" if callable(rewarder) else ""
-    raise SpecError(
-        f"rewarder: expected a Rewarder or a function of (state, action, next_state), got {rewarder!r}{hint}"
-    )
-
-
-def _added(one: Any, other: Any) -> Any:
-    """Returns the sum of two rewards; a mapping from agents if at least one of them is a mapping."""
-    if not isinstance(one, AnyMapping) and not isinstance(other, AnyMapping):
-        return one + other
-    return {agent: _share(one, agent, 0) + _share(other, agent, 0) for agent in _agents(one, other)}
+    return as_function(rewarder, Rewarder, FunctionReward)
 
 
 def spec_range(spec: SpecTree) -> tuple[float, float]:

@@ -10,13 +10,13 @@ takes do not depend on the results of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecError
-from .transition_function import OfFunction, OfTransition
+from .transition_function import OfFunction, OfTerms, OfTransition, as_function
 
 TerminationFunction: TypeAlias = Callable[..., Any]
 """`(state, action, next_state) -> bool`, True if the transition ends the episode; with or without a keyword `rng`."""
@@ -76,30 +76,18 @@ class FunctionTermination(OfFunction, Termination):
         return np.fromiter(map(self.function, states, actions, next_states), bool, len(states))
 
 
-class _Composed(Termination):
-    """A combination of several terminations; one inside another of the same class is flattened."""
+class _Composed(OfTerms, Termination):
+    """A combination of several terminations."""
 
-    _combine: ClassVar[Callable[[Any, Any], Any]]
+    _combine: Any
 
     def __init__(self, *terms: Termination | TerminationFunction) -> None:
         if not terms:
             raise SpecError(f"{type(self).__name__}: expected at least one termination, got none")
-        self.terms: tuple[Termination, ...] = tuple(
-            inner
-            for term in map(as_termination, terms)
-            for inner in (term.terms if type(term) is type(self) else [term])
-        )
-
-    @property
-    def draws(self) -> bool:
-        return any(term.draws for term in self.terms)
+        super().__init__(map(as_termination, terms))
 
     def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Verdict:
-        verdicts = [term.drawn(state, action, next_state, rng) for term in self.terms]
-        total = verdicts[0]
-        for verdict in verdicts[1:]:
-            total = type(self)._combine(total, verdict)
-        return _verdict(total)
+        return _verdict(super().__call__(state, action, next_state, rng=rng))
 
 
 class AnyTermination(_Composed):
@@ -112,7 +100,7 @@ class AnyTermination(_Composed):
         SpecError: There are no terms, or a term is neither a termination nor a function.
     """
 
-    _combine = np.logical_or
+    _combine = staticmethod(np.logical_or)
 
 
 class AllTermination(_Composed):
@@ -125,7 +113,7 @@ class AllTermination(_Composed):
         SpecError: There are no terms, or a term is neither a termination nor a function.
     """
 
-    _combine = np.logical_and
+    _combine = staticmethod(np.logical_and)
 
 
 class NotTermination(Termination):
@@ -154,14 +142,7 @@ class NotTermination(Termination):
 
 def as_termination(termination: Termination | TerminationFunction) -> Termination:
     """Returns a termination unchanged, and a plain function as a `FunctionTermination`."""
-    if isinstance(termination, Termination):
-        return termination
-    if callable(termination) and not isinstance(termination, type):
-        return FunctionTermination(termination)
-    hint = "; make an instance of the class" if callable(termination) else ""
-    raise SpecError(
-        f"termination: expected a Termination or a function of (state, action, next_state), got {termination!r}{hint}"
-    )
+    return as_function(termination, Termination, FunctionTermination)
 
 
 def _verdict(value: Any) -> Verdict:

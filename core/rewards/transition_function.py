@@ -13,7 +13,8 @@ pass a generator of their choice.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -88,3 +89,36 @@ class OfFunction(OfTransition):
 
     def parts(self) -> list[tuple[str, Any]]:
         return [("function", self.function)]
+
+
+class OfTerms(OfTransition):
+    """Combines functions of a transition; a combination inside another of the same class is flattened."""
+
+    def __init__(self, terms: Iterable[Any]) -> None:
+        self.terms: tuple[Any, ...] = tuple(
+            inner for term in terms for inner in (term.terms if type(term) is type(self) else (term,))
+        )
+
+    @property
+    def draws(self) -> bool:
+        return any(term.draws for term in self.terms)
+
+    def _combine(self, one: Any, other: Any) -> Any:
+        raise NotImplementedError
+
+    def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
+        # All terms are called, so that the random numbers of one do not depend on the results of others.
+        return reduce(self._combine, [term.drawn(state, action, next_state, rng) for term in self.terms])
+
+
+def as_function(given: Any, kind: type[Any], convert: Callable[[Any], Any]) -> Any:
+    """Returns an object of a class as it is, and converts a plain function to one."""
+    if isinstance(given, kind):
+        return given
+    if callable(given) and not isinstance(given, type):
+        return convert(given)
+    hint = "; make an instance of the class" if callable(given) else ""
+    name = kind.__name__
+    raise SpecError(
+        f"{name.lower()}: expected a {name} or a function of (state, action, next_state), got {given!r}{hint}"
+    )

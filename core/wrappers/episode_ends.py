@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -77,18 +77,18 @@ class Terminated(Lifted):
 
     def change(self, specs: Specs) -> Change:
         draws = self.termination.draws
-        if specs.lanes is None:
+        n, inner = specs.lanes, cast("Any", self.env)
+        if n is None:
             return Change(terminated=self._verdict if draws else self.termination)
-        inner: Any = self.env
         while hasattr(inner, "env"):
             inner = inner.env
-        split = splitter(specs.action, specs.lanes) if isinstance(inner, Lanes) else None
+        split = splitter(specs.action, n) if isinstance(inner, Lanes) else None
 
         def verdicts(before: Any, action: Any, after: Any) -> Any:
             if split is None:
-                found = np.broadcast_to(self._verdict(before, action, after), self.batch_size)
+                found: Any = np.broadcast_to(self._verdict(before, action, after), n)
             elif draws:
-                found = np.fromiter(map(self._verdict, before, split(action), after), bool, specs.lanes)
+                found = np.fromiter(map(self._verdict, before, split(action), after), bool, n)
             else:
                 found = self.termination.of_lanes(before, split(action), after)
             return found if np.count_nonzero(found) else None

@@ -34,15 +34,17 @@ class Inner:
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, outer: Around[Any] | None, owner: type) -> Any:
+    def __get__(self, outer: Any, owner: type) -> Any:
         return self if outer is None else getattr(outer._env_inside, self._name)
 
 
-class InnerProperty(Inner):
-    """A property of the inner environment: setting it sets that."""
+def inner_property(name: str) -> Any:
+    """Returns a property of the inner environment; setting it sets that."""
 
-    def __set__(self, outer: Around[Any], value: Any) -> None:
-        setattr(outer._env_inside, self._name, value)
+    def put(outer: Any, value: Any) -> None:
+        setattr(outer._env_inside, name, value)
+
+    return property(attrgetter(f"_env_inside.{name}"), put)
 
 
 Inside = TypeVar("Inside", bound=Process)
@@ -69,10 +71,6 @@ class Around(Process, Generic[Inside]):
     render_mode: Any = Inner()
     context_space: Any = Inner()
     takes_options: Any = Inner()
-    is_unchanged: Any = Inner()
-    declared_reward_spec: Any = Inner()
-    streams: Any = Inner()
-    unwrapped: Any = Inner()
     untaken: Any = Inner()
     put_context: Any = Inner()
     assign_lane: Any = Inner()
@@ -80,9 +78,13 @@ class Around(Process, Generic[Inside]):
     close: Any = Inner()
     reports_ends: Any = Inner()
     ended_outside: Any = Inner()
-    state: Any = InnerProperty()
-    rewarder: Any = InnerProperty()
-    rng: Any = InnerProperty()
+    state = inner_property("state")  # pyright: ignore[reportIncompatibleMethodOverride]
+    rewarder = inner_property("rewarder")  # pyright: ignore[reportIncompatibleMethodOverride]
+    rng = inner_property("rng")  # pyright: ignore[reportIncompatibleMethodOverride]
+    streams = inner_property("streams")  # pyright: ignore[reportIncompatibleMethodOverride]
+    is_unchanged = inner_property("is_unchanged")  # pyright: ignore[reportIncompatibleMethodOverride]
+    declared_reward_spec = inner_property("declared_reward_spec")  # pyright: ignore[reportIncompatibleMethodOverride]
+    unwrapped = inner_property("unwrapped")  # pyright: ignore[reportIncompatibleMethodOverride]
 
     wrapper_depth: int = 1  # the number of wrappers, with this one
     _env_inside: Any  # the same as `env`, for members that only some kinds of environments have
@@ -168,7 +170,7 @@ class Around(Process, Generic[Inside]):
 
     def program_inside(self) -> Program:
         """Returns the inner environment's program. A subclass may add stages."""
-        return program_of(self.env)
+        return program_of(self._env_inside)
 
     def over(self, env: Inside) -> Any:
         """Makes an equal wrapper around another environment, such as a batch."""

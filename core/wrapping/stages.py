@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -289,11 +289,8 @@ if {name}:
 
 def _has_own_state(env: Any) -> bool:
     """Returns True if a layer defines `state` below the class that writes its step."""
-    while True:
-        is_around = isinstance(env, Around)
-        base = next((kind for kind in type(env).__mro__ if "step_program" in vars(kind)), type(env))
-        if type(env).state is not (Around if is_around else base).state:
-            return True
-        if not is_around:
-            return False
-        env = env.env
+    is_around = isinstance(env, Around)
+    base: Any = next((kind for kind in env.__class__.__mro__ if "step_program" in vars(kind)), env.__class__)
+    if env.__class__.state is not (Around[Any] if is_around else base).state:
+        return True
+    return is_around and _has_own_state(cast("Any", env).env)

@@ -65,7 +65,7 @@ class Wrapper(Around[Env], Env):
             return self.env.step(action)
         return self._env_inside.step(action, restart)
 
-    step_program = Around.program_inside  # beside `step`, see `program_of`
+    step_program = Around[Any].program_inside  # beside `step`, see `program_of`
 
     @property
     def step_record(self) -> Record:
@@ -109,7 +109,7 @@ class MultiWrapper(Around[MultiEnv], MultiEnv):
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
         return self.env.step(actions)
 
-    step_program = Around.program_inside  # beside `step`, see `program_of`
+    step_program = Around[Any].program_inside  # beside `step`, see `program_of`
 
     @property
     def step_record(self) -> Record:
