@@ -508,6 +508,17 @@ FORMS = {
     "limit of nim": lambda: envoi.TimeLimit(envoi.models.Nim(), 3),
     "limit of rps": lambda: envoi.TimeLimit(envoi.models.RockPaperScissors(), 4),
     "history of nim": lambda: envoi.History(envoi.models.Nim(), 2),
+    "history of catch": lambda: envoi.History(envoi.models.Catch(), 3, include_actions=True),
+    "repeated": lambda: envoi.ActionRepeat(envoi.models.Catch(), 2),
+    "fixed": lambda: envoi.FixedLength(envoi.models.Catch(), 14),
+    "fixed in turns": lambda: envoi.FixedLength(envoi.models.Nim(), 12),
+    "repeated together": lambda: envoi.ActionRepeat(envoi.models.RockPaperScissors(), 2),
+    "stats": lambda: envoi.RunStats(envoi.models.Catch()),
+    "discretized": lambda: envoi.TimeLimit(envoi.ActionDiscretize(envoi.ActionClip(envoi.models.Pendulum()), 5), 9),
+    "one-hot": lambda: envoi.OneHotAction(envoi.models.Catch()),
+    "extra": lambda: envoi.ExtraDisabledActions(envoi.models.Nim(), 2),
+    "offset": lambda: envoi.ActionOffset(envoi.TimeLimit(Walk(), 9)),
+    "filter": lambda: envoi.ObservationFilter(envoi.models.CartPole(), [0, -1]),
     "history of pursuit": lambda: envoi.History(envoi.TimeLimit(envoi.models.Pursuit(), 9), 2, include_actions=True),
 }
 

@@ -12,7 +12,6 @@ from traces import exact
 
 import envoi
 import envoi.models
-from envoi.integrations.check import check_env
 from envoi.protocol.multi_env import COMMON, MASK
 from envoi.wrappers.episode_ends import PADDING
 
@@ -400,36 +399,3 @@ def test_what_cannot_be_profiled_says_why():
         envoi.PerformanceProfiler(Walk(), 3, 3)
     with pytest.raises(envoi.SpecError, match="process_steps: expected an integer of at least 1"):
         envoi.PerformanceProfiler(Walk(), print, 0)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: envoi.ActionRepeat(envoi.models.Catch(), 2),
-        lambda: envoi.FixedLength(envoi.models.Catch(), 14),
-        lambda: envoi.FixedLength(envoi.models.Nim(), 12),
-        lambda: envoi.ActionRepeat(envoi.models.RockPaperScissors(), 2),
-        lambda: envoi.RunStats(envoi.models.Catch()),
-        lambda: envoi.TimeLimit(envoi.ActionDiscretize(envoi.ActionClip(envoi.models.Pendulum()), 5), 9),
-        lambda: envoi.OneHotAction(envoi.models.Catch()),
-        lambda: envoi.ExtraDisabledActions(envoi.models.Nim(), 2),
-        lambda: envoi.ActionOffset(envoi.TimeLimit(Walk(), 9)),
-        lambda: envoi.ObservationFilter(envoi.models.CartPole(), [0, -1]),
-        lambda: envoi.History(envoi.models.Catch(), 3, include_actions=True),
-    ],
-    ids=[
-        "repeat",
-        "fixed",
-        "in turns",
-        "together",
-        "stats",
-        "discretize",
-        "one-hot",
-        "extra",
-        "offset",
-        "filter",
-        "history",
-    ],
-)
-def test_the_forms_of_all_frameworks_pass_all_suites(make):
-    check_env(make).raise_if_failed()
