@@ -156,9 +156,6 @@ def test_lanes_remember_each_its_own_episode():
 
 
 def test_what_has_no_history_says_why():
-    for n in (0, 2.0, "3", True):
-        with pytest.raises(envoi.SpecError, match="history_length: expected an integer of at least 1"):
-            envoi.History(Counting(), n)
     with pytest.raises(envoi.SpecError, match=r"observation\['word'\]: expected a spec whose values are arrays"):
         envoi.History(Drawn({"x": envoi.Discrete(2), "word": envoi.Text(3)}))
 

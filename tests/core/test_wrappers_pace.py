@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import Flock, Steps, Walk
+from small_models import Flock, Steps, Sums, Walk
 from traces import exact
 
 import envoi
-import envoi.models
+from envoi import EpisodeError, Terminated
+from envoi.models import Catch, Nim, Pendulum, RockPaperScissors
 from envoi.protocol.multi_env import COMMON, MASK
 from envoi.wrappers.episode_ends import PADDING
 
@@ -172,10 +173,14 @@ def test_several_repeat_while_the_same_act_and_no_agent_ends():
     assert step.rewards == {"a": 4, "b": 40, "d": 4000}
 
 
+@pytest.mark.parametrize("number", [0, -1, 2.5, "5", None, True])
+def test_a_number_of_steps_is_an_integer(number):
+    for wrap, least in ((envoi.ActionRepeat, 2), (envoi.FixedLength, 1), (envoi.TimeLimit, 1), (envoi.History, 1)):
+        with pytest.raises(envoi.SpecError, match=f"expected an integer of at least {least}, got"):
+            wrap(envoi.models.Catch(), number)
+
+
 def test_what_cannot_be_repeated_says_why():
-    for times in (1, 2.0, None):
-        with pytest.raises(envoi.SpecError, match="times: expected an integer of at least 2"):
-            envoi.ActionRepeat(Scripted(), times)
     together = envoi.AgentLanes(envoi.models.RockPaperScissors())
     for wrap in (envoi.ActionRepeat, envoi.FixedLength):
         with pytest.raises(envoi.SpecError, match="lanes that can wait for each other"):
@@ -399,3 +404,79 @@ def test_what_cannot_be_profiled_says_why():
         envoi.PerformanceProfiler(Walk(), 3, 3)
     with pytest.raises(envoi.SpecError, match="process_steps: expected an integer of at least 1"):
         envoi.PerformanceProfiler(Walk(), print, 0)
+
+
+# Ends by a condition.
+
+
+def fast(state, action, next_state):
+    return abs(getattr(next_state, "speed", next_state)) > 1.5
+
+
+def late(state, action, next_state):
+    return next_state.row >= 4
+
+
+def test_an_episode_ends_where_the_termination_says_so():
+    env = Terminated(Catch(), late)
+    for seed in range(2):
+        env.reset(seed=seed)
+        steps = [env.step(env.sample_action()) for _ in range(4)]
+        assert [step.terminated for step in steps] == [False, False, False, True]
+        assert [step.discount for step in steps] == [1, 1, 1, 0]
+        with pytest.raises(EpisodeError, match="has ended"):
+            env.step(env.sample_action())
+
+
+@pytest.mark.parametrize(("model", "action"), [(Sums, np.ones(5)), (Pendulum, np.full((5, 1), 2.0, np.float32))])
+def test_lanes_end_each_by_itself_also_where_others_pause(model, action):
+    env = Terminated(envoi.batch(model(), 5), fast)
+    env.reset(seed=1)
+    over, seen = np.zeros(5, bool), 0
+    for turn in range(60):
+        restart = over & (turn % 3 == 0)
+        hold = ~restart & (over | (np.arange(5) % 2 == turn % 2))
+        step = env.step(action, restart, hold)
+        ended = ~(restart | hold) & (np.abs(np.asarray(env.observation).reshape(5, -1)[:, -1]) > 1.5)
+        assert step.terminated.tolist() == ended.tolist()
+        assert step.discount.tolist() == (~ended).astype(float).tolist()
+        over, seen = (over & ~restart) | ended, seen + ended.sum()
+        if over.any():
+            with pytest.raises(EpisodeError, match=rf"in lanes \[{int(np.flatnonzero(over)[0])}"):
+                env.step(action)
+    assert seen > 5
+
+
+@pytest.mark.parametrize("make", [Nim, RockPaperScissors])
+def test_several_agents_end_together(make):
+    env = Terminated(make(), lambda state, actions, next_state: True)
+    for _ in range(2):
+        observations, _ = env.reset(seed=0)
+        step = env.step(env.sample_actions())
+        assert step.terminated == dict.fromkeys(env.possible_agents, True)
+        assert set(step.observations) == set(env.possible_agents)
+        assert set(step.discounts.values()) == {0.0}
+        assert env.agents == ()
+        with pytest.raises(EpisodeError):
+            env.step({})
+        assert observations
+
+
+def test_terminations_compose_and_use_the_seeded_stream_without_touching_the_dynamics():
+    def sometimes(state, action, next_state, *, rng):
+        return rng.random() < 0.2
+
+    def run(env, seed):
+        env.reset(seed=seed)
+        found = []
+        while not found or not found[-1][1]:
+            step = env.step(env.sample_action())
+            found.append((step.observation["position"].tolist(), step.terminated or step.truncated))
+        return found
+
+    env = Terminated(Walk(), envoi.FunctionTermination(sometimes))
+    runs = [run(env, seed) for seed in (1, 1, 2, 3, 4, 5)]
+    assert runs[0] == runs[1]
+    assert len({len(one) for one in runs}) > 1
+    plain = run(Walk(), 1)
+    assert [seen for seen, _ in plain][: len(runs[0])] == [seen for seen, _ in runs[0]]
