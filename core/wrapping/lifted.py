@@ -262,19 +262,6 @@ class Lifted(_Base):
             self.env.step(actions)  # which raises the reason
         check_actions(actions, acting)
 
-    def end_all(
-        self, observation: Any, reward: Any, terminated: Any, truncated: Any, discount: Any, terminates: bool
-    ) -> tuple[Any, ...]:
-        """Ends all agents in a step's values, and adds their final observations."""
-        look, ends = self._env_inside.observation, dict.fromkeys(reward, True)
-        seen = {agent: observation[agent] if agent in observation else look(agent) for agent in reward}
-        if terminated is None:
-            terminated = truncated = dict.fromkeys(reward, False)
-            discount = dict.fromkeys(reward, 1.0)
-        if terminates:
-            return seen, reward, ends, {**truncated}, {agent: 0.0 * factor for agent, factor in discount.items()}
-        return seen, reward, terminated, ends, discount
-
     # Batches.
 
     def _infos_with(self, info: Infos, memory: Any, hold: Any) -> Infos:

@@ -239,3 +239,16 @@ def over_agents(
         shared=some.shared,
     )
     return lifted, memories
+
+
+def end_all(look: Callable[[Any], Any], values: Sequence[Any], terminates: bool) -> tuple[Any, ...]:
+    """Ends all agents in the first five values of a step, and adds their final observations, which `look` returns."""
+    observation, reward, terminated, truncated, discount = values
+    ends = dict.fromkeys(reward, True)
+    seen = {agent: observation[agent] if agent in observation else look(agent) for agent in reward}
+    if terminated is None:
+        terminated, truncated = dict.fromkeys(reward, False), dict.fromkeys(reward, False)
+        discount = dict.fromkeys(reward, 1.0)
+    if terminates:
+        return seen, reward, ends, truncated, {agent: 0.0 * factor for agent, factor in discount.items()}
+    return seen, reward, terminated, ends, discount

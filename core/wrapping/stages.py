@@ -14,12 +14,14 @@ from ..protocol.fast_steps import program_of, program_that_calls
 from ..steps.lanes import cut_off, merged, terminate, zeroed
 from ..steps.program import Program, Stage, library_name
 from .delegate import Around
+from .lifting import end_all
 
 if TYPE_CHECKING:
     from .lifted import Lifted
 
 _FUNCTIONS: dict[str, Any] = {
     "cut_off": cut_off,
+    "end_all": end_all,
     "greater": np.greater,
     "merged": merged,
     "state_if_begun": state_if_begun,
@@ -217,7 +219,7 @@ if ended# is not None:
         lines = f"""\
 {name} = True if {verdict} else False
 if {name}:
-    {values} = layer#.end_all({values}, {terminates})"""
+    {values} = end_all(inside#.observation, ({values}), {terminates})"""
         return self.stage(lines, name, *values.split(", "), guarded=True)
 
     def cuts(self) -> Iterator[Stage]:
