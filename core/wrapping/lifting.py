@@ -162,34 +162,13 @@ class AgentMemory:
         return memory._replace(each={**memory.each, **noted})
 
 
-class SharedMemory:
-    """The one memory that several agents share, which knows neither actions nor observations."""
-
-    def __init__(self, change: Change) -> None:
-        self._change = change
-
-    def of(self, memory: Any, agent: Any) -> Any:
-        return memory
-
-    def begin(self, observations: Any) -> Any:
-        return None if self._change.begin is None else self._change.begin(None)
-
-    def remember(self, memory: Any, actions: Any, observations: Any, rewards: Any) -> Any:
-        return memory if self._change.remember is None else self._change.remember(memory, None, None, None)
-
-    def recall(self, memory: Any, observations: Any) -> Any:
-        return memory
-
-
 def functions_of(changes: Mapping[Any, Change], name: str) -> dict[Any, Any]:
     """Returns a function of each agent that has one."""
     return {agent: found for agent, change in changes.items() if (found := getattr(change, name)) is not None}
 
 
-def over_agents(
-    env: MultiEnv, changes: Mapping[Any, Change], action_spec: Any
-) -> tuple[Change, AgentMemory | SharedMemory]:
-    """Returns a change whose functions take mappings from agents, and how its memories change.
+def over_agents(env: MultiEnv, changes: Mapping[Any, Change], action_spec: Any) -> tuple[Change, AgentMemory]:
+    """Returns a change whose functions take mappings from agents, and how the memories of agents change.
 
     Its `info` takes and returns the infos of all agents: `(infos, memory) -> infos`.
 
@@ -202,11 +181,16 @@ def over_agents(
         raise SpecError("change: expected a shared memory to truncate by, for several agents end together")
     some = next(iter(changes.values()), Change())
     own = {agent: change for agent, change in changes.items() if not change.shared}
-    memories = SharedMemory(some) if some.shared else AgentMemory(env, own, action_spec)
+    memories = AgentMemory(env, own, action_spec)
     remembering = changes if some.shared and some.begin else functions_of(own, "begin")
+    begin, remember = (memories.begin, memories.remember) if remembering else (None, None)
+    if some.shared and some.begin:  # one memory, which knows neither actions nor observations
+        first, later = some.begin, some.remember
+        begin = lambda _: first(None)  # noqa: E731
+        remember = lambda memory, *_: memory if later is None else later(memory, None, None, None)  # noqa: E731
 
     def called(functions: Mapping[Any, Any], agent: Any, memory: Any, *value: Any) -> Any:
-        given = (memories.of(memory, agent),) if agent in remembering else ()
+        given = () if agent not in remembering else (memory if some.shared else memories.of(memory, agent),)
         return functions[agent](*value, *given)
 
     def mapped(name: str) -> Any:
@@ -229,9 +213,9 @@ def over_agents(
         action=mapped("action"),
         observation=mapped("observation"),
         reward=mapped("reward"),
-        begin=memories.begin if remembering else None,
-        remember=memories.remember if remembering else None,
-        note=memories.note if isinstance(memories, AgentMemory) and functions_of(own, "note") else None,
+        begin=begin,
+        remember=remember,
+        note=memories.note if functions_of(own, "note") else None,
         truncated=some.truncated,
         info=told if tell else None,
         terminated=some.terminated,
