@@ -183,11 +183,18 @@ def over_agents(env: MultiEnv, changes: Mapping[Any, Change], action_spec: Any) 
     own = {agent: change for agent, change in changes.items() if not change.shared}
     memories = AgentMemory(env, own, action_spec)
     remembering = changes if some.shared and some.begin else functions_of(own, "begin")
-    begin, remember = (memories.begin, memories.remember) if remembering else (None, None)
+    begin: Any = memories.begin if remembering else None
+    remember: Any = memories.remember if remembering else None
     if some.shared and some.begin:  # one memory, which knows neither actions nor observations
         first, later = some.begin, some.remember
-        begin = lambda _: first(None)  # noqa: E731
-        remember = lambda memory, *_: memory if later is None else later(memory, None, None, None)  # noqa: E731
+
+        def begin_shared(observations: Any) -> Any:
+            return first(None)
+
+        def remember_shared(memory: Any, *values: Any) -> Any:
+            return memory if later is None else later(memory, None, None, None)
+
+        begin, remember = begin_shared, remember_shared
 
     def called(functions: Mapping[Any, Any], agent: Any, memory: Any, *value: Any) -> Any:
         given = () if agent not in remembering else (memory if some.shared else memories.of(memory, agent),)

@@ -337,7 +337,7 @@ def test_compiled_models_have_names():
 
 def test_other_environments_are_not_compiled():
     with pytest.raises(NotCompilable, match="expected a model"):
-        envoi.batch(envoi.Validated(Pole()), 2, compiled=True)
+        envoi.batch(envoi.Wrapper(Pole()), 2, compiled=True)
     with pytest.raises(SpecError, match="True, False or 'auto'"):
         envoi.batch(Pole(), 2, compiled="yes")
 
