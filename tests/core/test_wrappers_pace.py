@@ -406,9 +406,6 @@ def test_what_cannot_be_profiled_says_why():
         envoi.PerformanceProfiler(Walk(), print, 0)
 
 
-# Ends by a condition.
-
-
 def fast(state, action, next_state):
     return abs(getattr(next_state, "speed", next_state)) > 1.5
 
