@@ -148,10 +148,8 @@ class _Checking(RoundRobin):
         super().__init__()
 
     def tell(self, episodes: Iterable[Mapping[str, Any]]) -> None:
-        try:
+        with _naming("curriculum"):
             self._curriculum.check(read_episodes(episodes))
-        except envoi.ContextError as error:
-            raise envoi.ContextError(f"curriculum: {str(error).removeprefix('tell: ')}") from error
 
 
 def _check_episodes(curriculum: Curriculum, env: Any) -> None:

@@ -230,6 +230,11 @@ def test_command_line_wins_over_the_config_file(tmp_path):
     assert given_settings({}, [], "1e-3,1e-4", None) == {"set": {"lr": "grid_search([1e-3,1e-4])"}}
 
 
+def test_learning_progress_may_have_bounds_of_returns():
+    settings = Settings("envoi:cartpole", contexts="length=0.5", curriculum="learning-progress:0,500")
+    assert settings.chosen["curriculum"].bounds == (0, 500)
+
+
 BAD = {
     "setting": (["--set", "cip_param=0.2"], "clip_param"),
     "no value": (["--set", "clip_param"], "NAME=VALUE"),

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,13 +36,12 @@ SPEC_CHECKS: Mapping[str, Any] = {"full": True, "sample": "sample", "off": False
 """The values of `--check-specs`, and those of `Settings.check_specs`."""
 CURRICULUM_OF_RETURNS = "learning-progress:LOW,HIGH"
 _NOTE = "[yellow]note:[/yellow]"
-_STOP: dict[str, Any] = {"rich_help_panel": "When to stop", "show_default": False}
-_LEARN: dict[str, Any] = {"rich_help_panel": "How to learn"}
-_CONTEXTS: dict[str, Any] = {"rich_help_panel": "Contexts"}
 _SWEEP: dict[str, Any] = {"rich_help_panel": "Sweeps"}
-_PLACE: dict[str, Any] = {"rich_help_panel": "Where to run"}
 _ENV: dict[str, Any] = {"rich_help_panel": "How to treat the env"}
-_REPORT: dict[str, Any] = {"rich_help_panel": "What to report"}
+_stop: Any = partial(real, rich_help_panel="When to stop", show_default=False)
+_learn: Any = partial(text, rich_help_panel="How to learn", show_default=False)
+_contexts: Any = partial(text, rich_help_panel="Contexts", metavar="FILE|SPEC")
+_place: Any = partial(whole, rich_help_panel="Where to run")
 
 
 @command("train")
@@ -57,64 +57,51 @@ def _train(
         Path | None,
         text("A YAML file of settings, such as a run's config.yaml; options win.", metavar="PATH", show_default=False),
     ] = None,
-    stop_return: Annotated[float | None, real("Mean return over the last 100 episodes.", **_STOP)] = None,
+    stop_return: Annotated[float | None, _stop("Mean return over the last 100 episodes.")] = None,
     stop_steps: Annotated[
-        int | None, whole("Env steps.", **_STOP | {"show_default": f"{DEFAULT_STOP_STEPS:,} if no --stop-…"})
+        int | None,
+        whole("Env steps.", rich_help_panel="When to stop", show_default=f"{DEFAULT_STOP_STEPS:,} if no --stop-…"),
     ] = None,
-    stop_minutes: Annotated[float | None, real("Minutes of this call.", **_STOP)] = None,
+    stop_minutes: Annotated[float | None, _stop("Minutes of this call.")] = None,
     assignments: Annotated[
         list[str] | None,
-        text(
+        _learn(
             "A setting of RLlib, such as train_batch_size_per_learner=4096, model_config.fcnet_hiddens=[64,64] or "
             "env_config.size=5; several times for several.",
             "--set",
             metavar="NAME=VALUE",
-            show_default=False,
-            **_LEARN,
         ),
     ] = None,
     lr: Annotated[
         str | None,
-        text(
-            "Short for --set lr=X; several for grid_search.", metavar="X[,X…]", show_default="the algorithm's", **_LEARN
-        ),
+        _learn("Short for --set lr=X; several for grid_search.", metavar="X[,X…]", show_default="the algorithm's"),
     ] = None,
-    seed: Annotated[int, whole("Seed of the first trial.", **_LEARN)] = 0,
-    module: Annotated[
-        str | None, text("An RLModule class of your own, as python:module:Class.", show_default=False, **_LEARN)
-    ] = None,
+    seed: Annotated[int, whole("Seed of the first trial.", rich_help_panel="How to learn")] = 0,
+    module: Annotated[str | None, _learn("An RLModule class of your own, as python:module:Class.")] = None,
     policies: Annotated[
         str | None,
-        text(
-            f"The policies of several agents: {', '.join(WAYS)}.",
-            words=WAYS,
-            show_default="by the agents' spaces",
-            **_LEARN,
-        ),
+        _learn(f"The policies of several agents: {', '.join(WAYS)}.", words=WAYS, show_default="by the agents' spaces"),
     ] = None,
     contexts: Annotated[
         str | None,
-        text(
+        _contexts(
             "Contexts to train in: a file, or ranges, grids and values such as 'length=0.3..0.7;gravity=9,10'.",
-            metavar="FILE|SPEC",
             show_default="the env's",
-            **_CONTEXTS,
         ),
     ] = None,
     eval_contexts: Annotated[
-        str | None,
-        text("Contexts of evaluations alone.", metavar="FILE|SPEC", show_default="those of training", **_CONTEXTS),
+        str | None, _contexts("Contexts of evaluations alone.", show_default="those of training")
     ] = None,
     curriculum: Annotated[
         str | None,
-        text(
+        _contexts(
             f"What chooses --contexts: plr, learning-progress (of successes) or {CURRICULUM_OF_RETURNS} (of returns).",
             words=CURRICULA,
+            metavar="NAME",
             show_default="in turn",
-            **_CONTEXTS,
         ),
     ] = None,
-    yes: Annotated[bool, flag("--yes", "Take more than 100,000 contexts.", **_CONTEXTS)] = False,
+    yes: Annotated[bool, flag("--yes", "Take more than 100,000 contexts.", rich_help_panel="Contexts")] = False,
     samples: Annotated[int, whole("Trials for each combination of the grids, with seeds of their own.", **_SWEEP)] = 1,
     scheduler: Annotated[
         str | None,
@@ -125,21 +112,23 @@ def _train(
         one_of(
             ("auto", "sync", "batched"),
             "How to sample: sync by RLlib's env runner, batched by envoi's, or auto for the quicker.",
-            **_PLACE,
+            rich_help_panel="Where to run",
         ),
     ] = "auto",
-    num_env_runners: Annotated[
-        int, whole("Processes that step envs; 0 steps them where the policy learns.", **_PLACE)
-    ] = 0,
+    num_env_runners: Annotated[int, _place("Processes that step envs; 0 steps them where the policy learns.")] = 0,
     num_envs_per_runner: Annotated[
-        int | None, whole("Envs that each process steps together.", show_default="the algorithm's", **_PLACE)
+        int | None, _place("Envs that each process steps together.", show_default="the algorithm's")
     ] = None,
-    num_learners: Annotated[
-        int, whole("Processes that update the policy; 0 does so in the trial's own.", **_PLACE)
-    ] = 0,
-    gpus: Annotated[float, real("GPUs of each trial, for its learners.", **_PLACE)] = 0,
+    num_learners: Annotated[int, _place("Processes that update the policy; 0 does so in the trial's own.")] = 0,
+    gpus: Annotated[float, real("GPUs of each trial, for its learners.", rich_help_panel="Where to run")] = 0,
     address: Annotated[
-        str | None, text("A Ray cluster to train on, such as auto.", metavar="ADDRESS", show_default="local", **_PLACE)
+        str | None,
+        text(
+            "A Ray cluster to train on, such as auto.",
+            metavar="ADDRESS",
+            show_default="local",
+            rich_help_panel="Where to run",
+        ),
     ] = None,
     check_specs: Annotated[str, one_of(SPEC_CHECKS, "Check values against the env's spec.", **_ENV)] = "sample",
     vectorize: Annotated[
@@ -173,14 +162,19 @@ def _train(
         float, real("Seconds after which a step of the env counts as hanging, which is an error.", **_ENV)
     ] = 60.0,
     exact: Annotated[
-        bool, flag("--exact", "Make checkpoints from which --resume continues bit for bit.", **_REPORT)
+        bool,
+        flag(
+            "--exact",
+            "Make checkpoints from which --resume continues bit for bit.",
+            rich_help_panel="What to report",
+        ),
     ] = False,
     evaluate_every: Annotated[
         int | None,
         whole(
             "Evaluate without exploration after every N iterations.",
             show_default="10 with --eval-contexts, else never",
-            **_REPORT,
+            rich_help_panel="What to report",
         ),
     ] = None,
     track: Annotated[
@@ -190,7 +184,7 @@ def _train(
             words=TRACKERS,
             metavar="SERVICE",
             show_default=False,
-            **_REPORT,
+            rich_help_panel="What to report",
         ),
     ] = None,
 ) -> None:
@@ -240,7 +234,9 @@ def _preparing(console: Console) -> Iterator[None]:
         yield
     except envoi.ContextError as error:
         by_option = f"the bounds of returns, --curriculum {CURRICULUM_OF_RETURNS}"
-        raise envoi.EnvoiError(str(error).replace("bounds=(low, high) of returns", by_option)) from error
+        raise envoi.EnvoiError(
+            str(error).replace("LearningProgress(bounds=(low, high)) of returns", by_option)
+        ) from error
     finally:
         live.stop()
 
