@@ -89,14 +89,6 @@ def test_contexts_may_differ_per_lane_and_follow_their_lane(make_env):
     assert exact(contexts) == exact(was)
 
 
-@every_batch
-def test_not_one_value_a_lane_is_refused(make_env):
-    env = make_env()
-    with pytest.raises(ContextError, match=r"expected one value, or one for each of 3 lanes, got 2"):
-        env.context = {"drift": [0.5, 0.5]}
-    assert np.all(np.equal(env.context["drift"], 0.25))
-
-
 @pytest.mark.parametrize("model", [Carts, CartPole, Pendulum, GridWorld])
 def test_a_lane_with_its_context_does_what_a_batch_of_that_context_does(model):
     space = model.context_space

@@ -7,7 +7,7 @@ from small_models import Carts, Steps
 import envoi
 import envoi.models
 import envoi.tree
-from envoi.models import MODELS, make
+from envoi.models import MODELS
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -61,26 +61,6 @@ def test_functions_that_index_from_the_end_take_one_state():
     rng = np.random.default_rng(1)
     for one, both in zip(_leaves(model.observe(after, rng)), _leaves(model.observe(many, rng)), strict=True):
         assert np.array_equal(one, both[0])
-
-
-@pytest.mark.parametrize("mask", [[1, 0, 1], [True, False], np.ones((3, 1), bool)], ids=["integers", "short", "deep"])
-@pytest.mark.parametrize("made", [envoi.models.Catch, lambda: make("cartpole")], ids=["plain", "limited"])
-def test_a_mask_that_is_not_a_bool_a_lane_is_refused(mask, made):
-    batch = envoi.batch(made(), 3)
-    batch.reset(seed=0)
-    with pytest.raises(envoi.SpecError, match="a bool for each of 3 lanes"):
-        batch.reset(mask=mask)
-    with pytest.raises(envoi.SpecError, match="a bool for each of 3 lanes"):
-        batch.step(np.array([1, 1, 1]), mask)
-
-
-def test_a_lane_that_restarts_ignores_its_action():
-    for model in (Carts, envoi.models.GridWorld):
-        batch = envoi.batch(model(), 3)
-        batch.reset(seed=0)
-        result = batch.step(np.array([0, 99, 1]), np.array([False, True, False]))
-        assert result.reward[1] == 0
-        assert not result.terminated[1]
 
 
 def _leaves(tree):
