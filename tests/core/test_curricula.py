@@ -11,6 +11,7 @@ import envoi
 from envoi.context import ContextSpace, NormalFloat, UniformFloat, UniformInteger
 from envoi.curricula import (
     Annealed,
+    Curriculum,
     Custom,
     LearningProgress,
     PrioritizedLevelReplay,
@@ -285,6 +286,19 @@ def test_a_function_weighs_contexts():
     close(array.weights, (0.5, 0, 0, 0.5, 0))
     close(by_id.weights, (0, 0.75, 0.25, 0, 0))
     assert {ask(array) for _ in range(30)} == {"a", "d"}
+
+
+class Last(Curriculum):
+    def choose(self, rng):
+        return self.contexts_keys[-1]
+
+
+@pytest.mark.parametrize("lanes", [None, 3])
+def test_a_choice_of_ones_own_decides(lanes):
+    env = envoi.models.Pendulum() if lanes is None else envoi.batch(envoi.models.Pendulum(), lanes)
+    env = envoi.Contextual(env, {"a": {"m": 1.0}, "b": {"m": 2.0}}, context_selector=Last())
+    info = env.reset(seed=0).info
+    assert {one["context_id"] for one in ([info] if lanes is None else info)} == {"b"}
 
 
 def test_statistics_are_means_by_context():

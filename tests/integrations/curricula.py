@@ -1,7 +1,7 @@
 """Environments and curricula that RLlib's processes load by name."""
 
 import envoi
-from envoi.curricula import Curriculum, Custom, PrioritizedLevelReplay
+from envoi.curricula import Custom, PrioritizedLevelReplay
 
 TWENTY = {index: {"m": 0.5 + index / 20} for index in range(20)}
 
@@ -20,10 +20,14 @@ def game():
     return envoi.as_multi(swinging())
 
 
-class Reported:
-    """Keeps the episodes that are reported to a curriculum."""
+class Logged(PrioritizedLevelReplay):
+    """Keeps the episodes that are reported to it."""
 
-    reported = ()
+    learned = (*PrioritizedLevelReplay.learned, "reported")
+
+    def __init__(self, **arguments):
+        self.reported = []
+        super().__init__(**{"seed": 4, **arguments})
 
     def restart(self):
         super().restart()
@@ -32,20 +36,6 @@ class Reported:
     def tell(self, episodes):
         self.reported = [*self.reported, episodes]
         super().tell(episodes)
-
-
-class Logged(Reported, PrioritizedLevelReplay):
-    learned = (*PrioritizedLevelReplay.learned, "reported")
-
-    def __init__(self, **arguments):
-        super().__init__(**{"seed": 4, **arguments})
-
-
-class Highest(Reported, Curriculum):
-    """Chooses in a way of its own."""
-
-    def choose(self, rng):
-        return self.contexts_keys[-1]
 
 
 def on_nineteen_later(statistics):
