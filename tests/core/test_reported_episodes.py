@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from small_models import Corridor, Leaving
+from small_models import Breakable, Corridor, Leaving
 
 import envoi
 from envoi.curricula import LearningProgress, PrioritizedLevelReplay
@@ -70,12 +70,7 @@ def test_an_episode_is_reported_once_at_its_end():
     assert [key for _, key, *_ in diary.ends] == ["short", "long"]
 
 
-SINGLE = [
-    (0, "short", 3, 0.0, True),
-    (0, "long", 5, -1.0, True),
-    (0, "short", 3, 0.0, True),
-    (0, "long", 5, -1.0, True),
-]
+SINGLE = [(0, "short", 3, 0.0, True), (0, "long", 5, -1.0, True)] * 2
 
 
 @pytest.mark.parametrize(
@@ -270,25 +265,20 @@ def test_restored_episodes_have_their_returns():
 
 
 def test_a_refused_reset_is_no_choice():
-    class Broken(Corridor):
-        fails = False
-
+    class Broken(Breakable, Corridor):
         def initial(self, rng, context):
-            if self.fails:
-                raise RuntimeError("no")
+            self.may_break("initial")
             return super().initial(rng, context)
 
-    curriculum = PrioritizedLevelReplay(seed=3)
-    model = Broken()
+    curriculum, model = PrioritizedLevelReplay(seed=3), Broken()
     env = contextual(model, curriculum)
     env.reset(seed=0)
     expected = env.peek()
-    model.fails = True
-    with pytest.raises(RuntimeError):
+    model.broken = "initial"
+    with pytest.raises(ZeroDivisionError):
         env.reset()
-    assert env.peek() == expected
-    assert curriculum.n_calls == 1
-    model.fails = False
+    assert (env.peek(), curriculum.n_calls) == (expected, 1)
+    model.broken = None
     env.reset()
     assert env.context_id == expected[0]
 
