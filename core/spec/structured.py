@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .. import tree
 from ..errors import SpecError
 from ..tree import AnyArray, AnyTuple
-from .arrays import Array, Discrete, MultiBinary, MultiDiscrete, check_bounds
+from .arrays import ARRAYS, Array, Discrete, bounds_or_inf, check_bounds
 from .base import Spec, SpecTree, set_fields, shown
 from .nested import check_spec, sample, validate, zeros
 
@@ -146,19 +146,13 @@ class Sequence(Spec):
 
 def of_length(spec: SpecTree, n: int) -> SpecTree:
     """Returns the spec of n stacked values of a possibly nested array spec."""
-    return tree.map_leaves(lambda leaf: _array_of_length(leaf, n), spec)
 
+    def stacked(leaf: Any) -> Array:
+        if not isinstance(leaf, ARRAYS):
+            raise SpecError(f"stack: expected elements that are arrays, got {leaf!r}; use stack=False")
+        return Array((n, *leaf.shape), leaf.dtype, *bounds_or_inf(leaf))
 
-def _array_of_length(spec: Spec, n: int) -> Array:
-    if isinstance(spec, Array):
-        return Array((n, *spec.shape), spec.dtype, spec.low_or_inf, spec.high_or_inf)
-    if isinstance(spec, Discrete):
-        return Array((n,), spec.dtype, spec.start, spec.start + spec.n - 1)
-    if isinstance(spec, MultiDiscrete):
-        return Array((n, *spec.shape), spec.dtype, spec.start, spec.last)
-    if isinstance(spec, MultiBinary):
-        return Array((n, *spec.shape), spec.dtype, 0, 1)
-    raise SpecError(f"stack: expected elements that are arrays, got {spec!r}; use stack=False")
+    return tree.map_leaves(stacked, spec)
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
