@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -26,7 +26,7 @@ REGIONS = ("train", "interpolation", "combinatorial", "extrapolation_one", "extr
 """The names of all regions, in the order in which reports show them."""
 
 
-class Regions(Mapping[str, dict[str, dict[str, float]]]):
+class Regions(dict[str, dict[str, dict[str, float]]]):
     """Mapping from region names to `{id: context}`, made by `regions`.
 
     Args:
@@ -35,16 +35,8 @@ class Regions(Mapping[str, dict[str, dict[str, float]]]):
     """
 
     def __init__(self, contexts: Mapping[str, dict[str, dict[str, float]]], areas: Mapping[str, float]) -> None:
-        self._contexts, self.areas = dict(contexts), dict(areas)
-
-    def __getitem__(self, name: str) -> dict[str, dict[str, float]]:
-        return self._contexts[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._contexts)
-
-    def __len__(self) -> int:
-        return len(self._contexts)
+        super().__init__(contexts)
+        self.areas = dict(areas)
 
     def __repr__(self) -> str:
         return f"<Regions: {', '.join(f'{len(found)} of {name}' for name, found in self.items())}>"
