@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import getitem, itemgetter
 from typing import Any, TypeAlias
 
@@ -354,11 +354,8 @@ def _writers(leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> tuple[Write, Calla
         ]
         return concatenate(rows, -1, dtype=dtype, casting=casting) if rows else np.zeros((*lead, 0), dtype)
 
-    def one_of_many(value: Any) -> Any:
-        return many(value, ())
-
     if not leaves or any(encoders):
-        return one_of_many, many
+        return partial(many, lead=()), many
     return (_filled_in(places, dtype) if is_plain and casting == "same_kind" else one), many
 
 
