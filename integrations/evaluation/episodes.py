@@ -21,18 +21,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 import envoi
-from envoi import tree
 from envoi.adapters import from_env, load
 from envoi.adapters.conversion import one_agent
+from envoi.adapters.shared.arrival import incoming
 from envoi.context import Contexts, ContextSet
 from envoi.context.regions import REGIONS
 from envoi.protocol.process import Process
 from envoi.seeding import check_seed
-from envoi.spec.base import Spec
-from envoi.spec.nested import check_branch
 
 from ..env_contexts import are_regions, contextual_of, name_overlap, read_set, with_contexts
 from ..errors import one_line
@@ -362,6 +358,8 @@ class Lane:
         core = getattr(env, "core", env)
         self._contextual = contextual_of(core)
         self._spec = env.action_spec if isinstance(env, envoi.Env) else None  # forms check actions themselves
+        # Numbers of another width will do; a model itself would take any.
+        self._fitted: Any = None if self._spec is None else incoming(self._spec, False)
 
     @property
     def _context(self) -> dict[str, Any]:
@@ -390,7 +388,7 @@ class Lane:
         """Acts, and returns the episode's row if that ended it."""
         here, row = self.seat, self._row
         if self._spec is not None:
-            _check_action(self._spec, action)
+            envoi.validate(self._spec, self._fitted(action), "policy: action")
         with one_line():
             here.observation, reward, terminated, truncated, *more, here.info = here.env.step(action)
             here.reward = float(reward)
@@ -408,22 +406,6 @@ class Lane:
             return row | ended | {"success": None if success is None else float(success)}
         episode = {"context_id": row["context_id"], "context": self._context, **ended, "lane": 0}
         return row | ended | {"success": self._contextual.success_of(episode, here.info)}
-
-
-def _check_action(spec: Any, action: Any, path: str = "policy: action") -> None:
-    """Checks an action against its spec, where another width of numbers will do; a model itself would take any."""
-    if not isinstance(spec, Spec):
-        check_branch(spec, action, path)
-        for part, key, inner in tree.children(spec):
-            _check_action(inner, action[key], path + part)
-        return
-    try:
-        spec.validate(action, path)
-    except envoi.SpecError:
-        array, dtype = np.asarray(action), getattr(spec, "dtype", None)
-        if dtype is None or array.dtype.kind not in "biuf" or not np.can_cast(array.dtype, dtype, "same_kind"):
-            raise
-        spec.validate(array.astype(dtype), path)
 
 
 # Other processes.
