@@ -70,15 +70,21 @@ def imported(env: Any, framework: str, forms: Kinds, importer: Callable[[Any], A
 
 
 def losses_in(specs: Mapping[str, SpecTree], convert: Callable[[Any, str], Any]) -> list[Loss]:
-    """Returns a loss for each leaf that a framework refuses."""
+    """Returns a loss for each leaf that a framework refuses, or for a nested spec that it refuses for its nesting."""
     found: list[Loss] = []
     for what, spec in specs.items():
-        for path, leaf in leaves(spec, what):
-            try:
-                convert(leaf, path)
-            except LossyConversion as error:
-                found.append(Loss.of(error))
+        refused = [loss for path, leaf in leaves(spec, what) for loss in refusal(leaf, path, convert)]
+        found += refused or refusal(spec, what, convert)
     return found
+
+
+def refusal(spec: SpecTree, path: str, convert: Callable[[Any, str], Any]) -> list[Loss]:
+    """Returns the loss for a spec that cannot be converted; an empty list for one that can."""
+    try:
+        convert(spec, path)
+    except LossyConversion as error:
+        return [Loss.of(error)]
+    return []
 
 
 def losses_for(

@@ -17,6 +17,7 @@ from envoi import Array, Discrete, Env, LossyConversion, MultiBinary, MultiDiscr
 from envoi.spec import SpecTree, spec_equal
 from envoi.tree import children, leaves, rebuild
 
+from ..conversion import refusal
 from ..shared.loss import Loss
 from . import observations
 from .masks import NAME, agents_specs, without_mask
@@ -229,7 +230,7 @@ def _losses_in(
     found: list[Loss] = []
     is_seen = read is observation_leaf
     for path, leaf in leaves(spec, what):
-        found += (refused := _refusal(read, leaf, path))
+        found += (refused := refusal(leaf, path, read))
         if not refused and (observations.narrows if is_seen else observations.is_wide)(leaf):
             hint = f"the network {'sees' if is_seen else 'gives'} float32"
             found.append(Loss(path, "precision", repr(leaf), NAME, False, hint))
@@ -239,12 +240,4 @@ def _losses_in(
                 'canonical="structured" keeps them for a module of your own'
             )
             found.append(Loss(path, "shape", repr(leaf), NAME, False, hint))
-    return found if any(loss.refused for loss in found) else found + _refusal(plan, spec, what)
-
-
-def _refusal(convert: Callable[[Any, str], Any], spec: SpecTree, path: str) -> list[Loss]:
-    try:
-        convert(spec, path)
-    except LossyConversion as error:
-        return [Loss.of(error)]
-    return []
+    return found if any(loss.refused for loss in found) else found + refusal(spec, what, plan)

@@ -14,8 +14,9 @@ import numpy as np
 from envoi import Array, Discrete, Env, LossyConversion, Spec
 from envoi.spec import SpecTree
 from envoi.spec.base import is_uniform
-from envoi.tree import children, is_branch, leaves, map_leaves, rebuild
+from envoi.tree import children, leaves, map_leaves, rebuild
 
+from ..conversion import losses_in
 from ..shared.array_specs import ArrayForm, array_form, branch_encoder, default_discrete, origin, read_form, remembering
 from ..shared.loss import Loss
 
@@ -175,25 +176,12 @@ def losses(env: Env, exact: bool = False) -> list[Loss]:
     """
     numbers = {"reward": env.reward_spec, "discount": env.discount_spec}
     specs = {"observation": env.observation_spec, "action": env.action_spec, **numbers}
-    found = [loss for what, spec in specs.items() for loss in _refusals(spec, what)]
+    found = losses_in(specs, to_spec)
     refused = {loss.path for loss in found}
     for path, leaf in (pair for what, spec in numbers.items() if not exact for pair in leaves(spec, what)):
         if path not in refused and not np.can_cast(leaf.dtype, np.float32):
             found.append(Loss(path, "precision", str(leaf.dtype), NAME, False, "agents compute with float32"))
     return found
-
-
-def _refusals(spec: SpecTree, path: str) -> list[Loss]:
-    """Returns a loss for each leaf that is refused, and for each dict whose keys cannot be sorted."""
-    below = [loss for part, _, sub in children(spec) for loss in _refusals(sub, path + part)] if is_branch(spec) else []
-    try:
-        if isinstance(spec, dict):
-            _check_keys(spec, path)
-        elif not is_branch(spec):
-            to_spec(spec, path)
-    except LossyConversion as error:
-        return [Loss.of(error), *below]
-    return below
 
 
 # Values.
