@@ -43,7 +43,7 @@ from ..shared.arrival import Copy
 from ..shared.loss import Loss
 from .form import ToGymnasium
 from .names import load, names
-from .registered import register_models
+from .registered import model_in, register_models
 from .source import FromGymnasium, bare
 from .specs import NAME, from_space, to_space
 
@@ -87,13 +87,14 @@ def from_gymnasium(env: gymnasium.Env[Any, Any], *, copy: Copy = "auto") -> Env:
             holds.
 
     Returns:
-        A core environment with `.source`; if `env` is a form made by envoi, its own core.
+        A core environment with `.source`; if `env` is a form made by envoi, its own core; if it is one of envoi's
+        models that `gymnasium.make` made, the model in its time limit.
 
     Raises:
         SpecError: The environment belongs to another framework, such as a `MultiAgentEnv` of RLlib.
         LossyConversion: A `Sequence` space stacks elements that are not arrays.
     """
-    return imported(env, NAME, ToGymnasium, lambda source: importer(source)(source, copy))
+    return model_in(env) or imported(env, NAME, ToGymnasium, lambda source: importer(source)(source, copy))
 
 
 def importer(env: Any) -> type[FromGymnasium]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+from gymnasium import wrappers
 
 from envoi import TimeLimit
 
@@ -20,6 +21,8 @@ from ..loading import load
 from ..registry import FRAMEWORKS
 from .env_spec import check_render_mode
 from .form import ToGymnasium
+
+MAKE = f"{__name__}:make_model"
 
 LIMITS = {"Catch": None, "CartPole": 500, "Pendulum": 200, "GridWorld": 100, "Maze": None}
 """The models, each with the time limit in steps of its `EnvSpec`."""
@@ -43,13 +46,24 @@ def make_model(
     return FRAMEWORKS["gymnasium_vector"].adapter.to_gymnasium_vector(core, num_envs, autoreset_mode)
 
 
+def model_in(env: Any) -> TimeLimit | None:
+    """Returns the model in an environment that `gymnasium.make` made of one in a time limit; None for any other.
+
+    As a core environment it has features for contexts, and lanes that compile.
+    """
+    if type(env) is not wrappers.TimeLimit or not isinstance(env.env, ToGymnasium):
+        return None
+    made = env.spec is not None and env.spec.entry_point == MAKE
+    return TimeLimit(env.env.core, env._max_episode_steps) if made else None
+
+
 def register_models() -> None:
     """Registers the models."""
     for model, limit in LIMITS.items():
         gymnasium.register(
             f"envoi/{model}-v0",
-            entry_point=f"{__name__}:make_model",
-            vector_entry_point=f"{__name__}:make_model",
+            entry_point=MAKE,
+            vector_entry_point=MAKE,
             max_episode_steps=limit,
             order_enforce=False,  # forms check the order of calls themselves
             disable_env_checker=True,

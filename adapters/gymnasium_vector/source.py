@@ -151,6 +151,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         self._check_begun("step")
         restart, _ = step_masks(self, restart, hold)
         self._check_restart(np.zeros(self.batch_size, bool) if restart is None else restart)
+        self._check_actions(action)
         rewarder = self._rewarder
         before = None if rewarder is None else self.state
         observation, reward, terminated, truncated, entries = self._step_source(self._sent(action))

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, Step, Streams
-from envoi.protocol.batch_env import Mask, as_mask
+from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, Spec, Step, Streams
+from envoi.protocol.batch_env import Mask, as_mask, check_count
 from envoi.protocol.env import NOT_RESET, as_step
 from envoi.protocol.process import Process
 from envoi.rewards.rewarder import reward_step
@@ -358,6 +358,11 @@ class ImportedBatch(Imported, BatchEnv):
     def _check_begun(self, what: str) -> None:
         if not self._begun:
             raise EpisodeError(f"{what}: {NOT_BEGUN}")
+
+    def _check_actions(self, action: Any) -> None:
+        """Refuses actions of another number than that of the lanes, before the source does so in words of its own."""
+        if isinstance(self.action_spec, Spec):
+            check_count("action", action, self.batch_size)
 
     @property
     def observation(self) -> Any:

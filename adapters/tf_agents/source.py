@@ -222,6 +222,7 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
         begin, _ = step_masks(self, restart, hold)
         begin = np.zeros(self.batch_size, bool) if begin is None else begin
         self._check_lanes(begin)
+        self._check_actions(action)
         rewarder, form = self._rewarder, self._form
         before = None if rewarder is None else self.state
         sent = action if self._encode is None else self._encode(action)

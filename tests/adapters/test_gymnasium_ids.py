@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from traces import exact
 
 import envoi
-from envoi.adapters import load, names_of, to_gymnasium
+from envoi.adapters import from_env, load, names_of, to_gymnasium
 from envoi.adapters.gymnasium.registered import LIMITS
 from envoi.models import MODELS
 
@@ -37,6 +37,16 @@ def test_made_by_id_it_plays_as_by_name(model):
         over, length = terminated or truncated, length + 1
     assert made.spec.id == f"envoi/{model}-v0"
     assert exact(gymnasium.make(made.spec).reset(seed=3)[0]) == exact(named.reset(seed=3).observation)
+
+
+@pytest.mark.parametrize(("model", "limit"), [("CartPole", 3), ("Catch", None)])
+def test_made_by_id_it_is_taken_as_the_model_itself(model, limit):
+    core = load(f"gymnasium:envoi.adapters.gymnasium:envoi/{model}-v0", max_episode_steps=limit)
+    assert core.unwrapped is (core if limit is None else core.env)
+    assert type(core.unwrapped).__name__ == model
+    assert limit is None or (type(core), core.max_episode_steps) == (envoi.TimeLimit, limit)
+    by_hand = gymnasium.wrappers.TimeLimit(to_gymnasium(core), 5)  # which is the source of its import, as any other
+    assert from_env(by_hand).source is by_hand
 
 
 @pytest.mark.filterwarnings("ignore:.*(render|infinity|Box)")

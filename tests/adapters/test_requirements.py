@@ -1002,6 +1002,27 @@ def test_a_step_after_the_end_is_what_the_framework_says_and_never_a_silent_rese
     assert len(env.source.given) == given
 
 
+class Failing(envoi.Lifted):
+    """Fails in each step."""
+
+    def change(self, specs):
+        return envoi.Change(reward=lambda reward: 1 / 0)
+
+
+@pytest.mark.parametrize("name", ONE + SEVERAL)
+def test_a_step_of_a_source_lasts_though_a_wrapper_fails(name):
+    """Nothing takes it back, so the episode goes on after it, and ends with that of the source."""
+    env, rng = imported(name), np.random.default_rng(0)
+    around = Failing(env)
+    around.reset(seed=0)
+    errors = [ZeroDivisionError]
+    while errors[-1] is ZeroDivisionError:
+        with pytest.raises((ZeroDivisionError, EpisodeError)) as found:
+            around.step(forms.act(env, rng))
+        errors.append(found.type)
+    assert len(env.source.given) > 1
+
+
 def forms_play(env, rng):
     """Plays until something has ended: all agents, or some lane."""
     is_over = False
@@ -1348,6 +1369,23 @@ def test_a_lane_is_the_environment_alone_with_the_lanes_seed(name):
                     )
         ended += over.sum()
     assert ended > LANES
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_an_import_refuses_bad_input_in_the_words_of_batches(name):
+    env, push = there_and_back(name, lanes(Shaped(Array((1,)), Discrete(2)))), np.zeros(LANES, int)
+    env.reset(seed=0)
+    for do, words in (
+        (lambda: env.step(push[:-1]), f"action: expected one for each of {LANES} lanes, got {LANES - 1}"),
+        (lambda: env.step(1), f"action: expected one for each of {LANES} lanes, got 1"),
+        (lambda: env.step(push, push), f"restart: expected a bool for each of {LANES} lanes"),
+        (lambda: env.reset(mask=[True]), f"mask: expected a bool for each of {LANES} lanes"),
+        (lambda: env.reset(seed=[1] * 9), f"seed: expected one seed for each of {LANES} lanes, got 9"),
+    ):
+        with pytest.raises(envoi.SpecError) as found:
+            do()
+        assert words in str(found.value)
+    env.step(push)
 
 
 @pytest.mark.parametrize("name", [name for name in BATCHED if name not in ("vector disabled",)])
