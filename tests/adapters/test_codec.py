@@ -397,6 +397,8 @@ def test_masks_of_any_dtype_are_the_same(dtype):
         (Discrete(3, start=5), [0, 1, 1], [0, 1, 1]),
         (MultiDiscrete([2, 3]), (np.array([1, 0]), np.array([0, 0, 1])), [1, 0, 0, 0, 1]),
         (MultiDiscrete([2, 3]), np.array([1, 0, 0, 0, 1], bool), [1, 0, 0, 0, 1]),
+        (MultiDiscrete([2, 3]), (None, np.array([0, 1, 1])), [1, 1, 0, 1, 1]),
+        (Discrete(3), [1, 0, 0.5], [1, 0, 1]),
         (MultiDiscrete([[2], [2]]), ((np.array([1, 0]),), (np.array([0, 1]),)), [1, 0, 0, 1]),
         (MultiDiscrete([2, 2]), np.array([[1, 0], [0, 1]]), [1, 0, 0, 1]),
         (MultiBinary(3), np.array([0, 1, 2]), [1, 0, 0, 1, 1, 1]),

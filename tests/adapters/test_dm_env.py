@@ -1,6 +1,5 @@
 """Environments to dm_env and from it: the same steps, seeds and lifecycle."""
 
-import copy
 import pickle
 import warnings
 from collections import OrderedDict
@@ -10,13 +9,13 @@ import numpy as np
 import pytest
 import tree
 from depth import examples
-from dm_env import StepType, TimeStep, specs
+from dm_env import StepType, specs
 from dm_sources import Made, Playing, Seeing, Wrapping
 from golden import Pair
 from hypothesis import given
 from hypothesis import strategies as st
 from nested import DTYPES, Single, bounds, integers, names, plain, shapes, trees
-from scripted import Ends, Line, Scripted, Shaped
+from scripted import Line, Scripted, Shaped
 from traces import exact
 
 import envoi
@@ -75,26 +74,6 @@ def test_nested_discounts_follow_the_rows_of_arrays():
         step = last_step(line._replace(discount={"a": [line.discount]}), discount_spec={"a": [PAIR]})
         assert step.step_type is LAST
         same(step.discount, {"a": [said]})
-
-
-def test_the_first_step_has_neither_reward_nor_discount():
-    for begin in (lambda form: form.reset(), lambda form: form.step(5)):
-        form = to_dm_env(Scripted(Line()))
-        assert form.info == {}
-        step = begin(form)
-        assert isinstance(step, TimeStep)
-        assert step[:3] == (FIRST, None, None)
-        assert form.last.info is form.info
-
-
-@pytest.mark.parametrize("end", [Line(terminated=True), Line(truncated=True)])
-def test_a_step_of_a_form_after_the_end_or_before_the_reset_begins_an_episode_and_ignores_the_action(end):
-    core = Scripted(Line(), end)
-    for form in (to_dm_env(core), Wrapping(to_dm_env(core))):
-        core.seen.clear()
-        kinds = [form.step(action).step_type for action in (None, 5, 6, "ignored", 7)]
-        assert kinds == [FIRST, MID, LAST, FIRST, MID]
-        assert len(core.seen) == 2
 
 
 def test_a_number_of_another_type_than_its_spec_says_is_cast_where_that_loses_nothing():
@@ -263,17 +242,6 @@ def test_a_source_that_nothing_can_seed_says_so_once_and_is_reported():
         env.reset(seed=1)
 
 
-def test_a_forms_seed_is_for_the_next_reset_only():
-    form, core = to_dm_env(Ends()), Ends()
-    form.seed(np.int64(3))
-    for options in ({"seed": 3}, {}, {}):
-        same(form.reset().observation, core.reset(**options).observation)
-    form.seed(5)
-    same(copy.deepcopy(form).reset().observation, Ends().reset(seed=5).observation)  # it waits in copies too
-    form.seed(None)
-    same(form.reset().observation, core.reset().observation)
-
-
 def test_the_generator_can_be_read_and_set():
     for make in (lambda: through(Scripted(Line())), lambda: foreign(Scripted(Line()))):
         env = make()
@@ -416,16 +384,6 @@ def test_a_spec_that_was_changed_since_says_what_it_says_now():
     assert origin(pickle.loads(pickle.dumps(changed))) is None
     choice = to_spec(Discrete(3, name="a")).replace(num_values=4)
     assert from_spec(choice) == Discrete(4, name="a")
-
-
-@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda spec: pickle.loads(pickle.dumps(spec))])
-def test_copies_and_pickles_of_a_spec_remember_what_it_was_made_from(how):
-    for spec in (Array((2,), low=0), Discrete(3), Discrete(3, 1), Text(3, charset="ab"), Strings((2,)), MultiBinary(2)):
-        made = to_spec(spec)
-        copied = how(made)
-        assert from_spec(copied) == spec
-        assert said(copied) == said(made)
-        assert isinstance(copied, type(made).__mro__[1])
 
 
 def test_the_specs_of_a_form_are_dm_envs_own_to_dm_tree_and_to_equality():

@@ -214,19 +214,6 @@ def test_the_state_is_the_sources_own_where_it_has_one(name, state):
     assert env.state is not held
 
 
-def test_a_native_reward_can_be_shaped():
-    env, twin = load("gymnasium:Pendulum-v1"), gymnasium.make("Pendulum-v1")
-    env.rewarder = 2 * env.rewarder + (lambda state, action, next_state: float(next_state[1]))
-    env.reset(seed=4)
-    twin.reset(seed=4)
-    action = np.array([0.5], np.float32)
-    for _ in range(5):
-        reward = twin.step(action)[1]
-        assert env.step(action).reward == 2 * reward + float(twin.unwrapped.state[1])
-    with pytest.raises(envoi.SpecError, match="exists only while that environment steps"):
-        env.rewarder.relabel([(env.state, action, env.state)])
-
-
 def test_a_source_that_declares_a_reward_space_is_believed():
     class Several(gymnasium.Env):
         observation_space = action_space = gymnasium.spaces.Discrete(2)

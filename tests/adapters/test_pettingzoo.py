@@ -1,15 +1,12 @@
 """PettingZoo's Parallel API, both ways."""
 
-import copy
 import os
-import pickle
 import sys
 
 import numpy as np
 import pytest
 from pettingzoo import ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
-from pettingzoo.utils.wrappers import BaseParallelWrapper, OrderEnforcingWrapper
 from scripted_games import AGENTS, PLAY, AECSource, ParallelSource, Scene, ScriptedGame, TurnGame, mask, played
 from traces import exact
 
@@ -258,14 +255,6 @@ def test_a_batch_is_refused():
         to_pettingzoo(envoi.batch(load("envoi:catch"), 2))
 
 
-def test_one_agent_is_one_among_several():
-    model = load("envoi:catch")
-    form = to_pettingzoo(model)
-    assert form.possible_agents == ["agent_0"]
-    observations, _ = form.reset(seed=0)
-    assert exact(observations["agent_0"]) == exact(model.observation)
-
-
 def test_an_aec_environment_comes_as_parallel():
     source = ParallelSource()
     assert to_pettingzoo(parallel_to_aec(source)) is source
@@ -311,39 +300,6 @@ def test_a_generator_decides_what_follows():
     first, second = (seed for seed, _ in source.unwrapped.resets)
     assert first is not None
     assert second is None
-
-
-@pytest.mark.parametrize(
-    "anew",
-    [
-        lambda: FromPettingZoo(BaseParallelWrapper(ParallelSource())),
-        lambda: FromPettingZoo(BaseParallelWrapper(ToPettingZoo(TurnGame(noise=True), True))),
-        lambda: FromPettingZooAEC(OrderEnforcingWrapper(AECSource())),
-        lambda: FromPettingZooAEC(AECSource(*PLAY), simultaneous=True),
-        lambda: FromPettingZooAEC(OrderEnforcingWrapper(ToPettingZooAEC(TurnGame(noise=True), True))),
-    ],
-)
-def test_copies_pickles_and_snapshots_go_on_in_the_same_way(anew):
-    def rest(core):
-        said = []
-        while core.agents:
-            said.append([exact(part) for part in core.step(dict.fromkeys(core.acting, 5))])
-        return said, exact(core.reset()), exact(core.reset())
-
-    for steps in range(4):
-        core = anew()
-        core.reset(seed=8)
-        for _ in range(steps):
-            core.step(dict.fromkeys(core.acting, 5))
-        others = [copy.deepcopy(core), pickle.loads(pickle.dumps(core))]
-        space = core.source.action_space("zoe")
-        snapshot = core.snapshot()
-        said = rest(core)
-        assert [rest(other) for other in others] == [said, said]
-        for _ in range(2):
-            core.restore(snapshot)
-            assert core.source.action_space("zoe") is space
-            assert rest(core) == said
 
 
 def test_a_state_without_a_spec_is_refused():

@@ -15,8 +15,8 @@ from scripted_games import AGENTS, PLAY, TURNS, AECSource, ParallelSource, Scene
 from traces import exact
 
 import envoi
-from envoi import Array, EpisodeError, LossyConversion, SpecError
-from envoi.adapters import from_env, load, losses
+from envoi import Array, EpisodeError, SpecError
+from envoi.adapters import from_env, load
 from envoi.adapters.gymnasium.specs import from_space
 from envoi.adapters.pettingzoo import from_pettingzoo, to_pettingzoo
 from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC, from_pettingzoo_aec, to_pettingzoo_aec
@@ -365,17 +365,6 @@ def test_a_parallel_environment_comes_as_aec():
     assert from_pettingzoo_aec(to_pettingzoo(game)) is game
     assert not to_pettingzoo_aec(load("envoi:nim")).metadata["is_parallelizable"]
     assert to_pettingzoo_aec(load("envoi:rps")).metadata["is_parallelizable"]
-
-
-def test_rewards_that_cannot_be_summed_are_refused_and_listed():
-    class Nested(ScriptedGame):
-        reward_spec = {agent: {"a": Array(())} for agent in AGENTS}
-
-    with pytest.raises(LossyConversion, match=r"reward\['zoe'\]: pettingzoo cannot express its type"):
-        to_pettingzoo_aec(Nested())
-    assert [loss.path for loss in losses(Nested(), "pettingzoo_aec")] == [f"reward[{agent!r}]" for agent in AGENTS]
-    assert losses(ScriptedGame(), "pettingzoo_aec") == losses(load("envoi:catch"), "pettingzoo_aec") == []
-    assert losses(Nested(), "pettingzoo") == []
 
 
 def test_array_rewards_are_summed():

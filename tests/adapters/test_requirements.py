@@ -753,6 +753,16 @@ def test_a_copy_continues_as_the_original_would_fresh_and_in_mid_episode(name, s
     assert trace == again
 
 
+@every_form
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_snapshot_of_an_import_is_gone_back_to_any_number_of_times(name, steps):
+    env = in_the_middle("import", name, steps)
+    held, after = env.snapshot(), forms.go_on(("import", name), env)
+    for _ in range(2):
+        env.restore(held)
+        assert forms.go_on(("import", name), env) == after
+
+
 class PatchedStep:
     """Takes the place of a form's `step`, and keeps it."""
 
@@ -1000,6 +1010,14 @@ def test_a_step_after_the_end_is_what_the_framework_says_and_never_a_silent_rese
     with pytest.raises(EpisodeError):
         env.step(forms.act(env, rng) if row.kind != "several" else {ZOE: np.int64(5)})
     assert len(env.source.given) == given
+
+
+@pytest.mark.parametrize("name", ["dm_env", "tf_agents"])
+def test_a_step_outside_of_an_episode_begins_one_and_ignores_the_action(name):
+    form, rng = made(name), np.random.default_rng(0)
+    for _ in range(2):
+        assert form.step("ignored").step_type == 0
+        forms.native_steps(name, form, rng)
 
 
 class Failing(envoi.Lifted):

@@ -491,15 +491,6 @@ class Countdown(envoi.Model):
         return {"action_mask": np.arange(3) < state}
 
 
-class Told(Countdown):
-    """Gives the mask that a class attribute has."""
-
-    mask = None
-
-    def info(self, state):
-        return {} if self.mask is None else {"action_mask": self.mask}
-
-
 def test_learning_never_takes_a_masked_action():
     envs = to_sb3(Countdown(), 4)
     model = MaskablePPO("MlpPolicy", VecMonitor(envs), n_steps=64, batch_size=64, device="cpu", seed=0)
@@ -549,20 +540,3 @@ def test_lanes_in_workers_have_masks():
         assert get_action_masks(envs).tolist() == (np.arange(3) < observation).tolist()
     finally:
         envs.close()
-
-
-@pytest.mark.parametrize(
-    ("spec", "mask", "flat"),
-    [
-        (envoi.MultiDiscrete([2, 3]), (np.array([1, 0], np.int8), np.array([0, 1, 1], np.int8)), [1, 0, 0, 1, 1]),
-        (envoi.MultiDiscrete([2, 3]), (None, np.array([0, 1, 1])), [1, 1, 0, 1, 1]),
-        (envoi.MultiDiscrete([2, 3]), np.array([1, 0, 0, 1, 1]), [1, 0, 0, 1, 1]),
-        (envoi.MultiBinary(3), np.array([0, 1, 2]), [1, 0, 0, 1, 1, 1]),
-        (envoi.Discrete(3), [1, 0, 0.5], [1, 0, 1]),
-    ],
-)
-def test_masks_become_flat(spec, mask, flat):
-    kind = type("Kind", (Told,), {"action_spec": spec, "mask": mask})
-    envs = to_sb3(kind(), 2)
-    envs.reset()
-    assert get_action_masks(envs).tolist() == [[bool(one) for one in flat]] * 2

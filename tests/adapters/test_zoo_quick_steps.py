@@ -9,7 +9,7 @@ from pettingzoo import ParallelEnv
 
 import envoi
 from envoi import EpisodeError
-from envoi.adapters import to_gymnasium_vector, to_rllib
+from envoi.adapters import to_gymnasium_vector
 from envoi.adapters.pettingzoo import FromPettingZoo, from_pettingzoo
 from envoi.batching.agents_as_lanes import WAITING
 from envoi.lane_values import lane
@@ -219,17 +219,6 @@ def test_a_form_honours_a_subclass_with_a_step_of_its_own():
     lanes = to_gymnasium_vector(Doubled(Parallel()))
     lanes.reset()
     assert lanes.step(np.ones(3, int))[1].tolist() == [2, 2, 2]
-
-
-def test_a_form_honours_a_rewarder_that_is_set_in_the_midst_of_an_episode():
-    form, lanes = to_rllib(Parallel, canonical=False)({}), to_gymnasium_vector(from_pettingzoo(Parallel()))
-    form.reset()
-    lanes.reset()
-    form.step(ACTIONS)
-    lanes.step(np.ones(3, int))
-    form.core.rewarder = lanes.core.rewarder = lambda state, actions, following: dict.fromkeys(AGENTS, 7.0)
-    assert form.step(ACTIONS)[1] == dict.fromkeys(AGENTS, 7.0)
-    assert lanes.step(np.ones(3, int))[1].tolist() == [7, 7, 7]
 
 
 def test_lanes_are_gone_back_to():
