@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from envoi import Array, Discrete, Env, Infos, LossyConversion, MultiBinary, MultiDiscrete, Reset, Step, UnknownName
 from envoi.lane_values import lane
 from envoi.protocol.batch_env import BatchEnv, as_mask, full_lanes_step
-from envoi.protocol.fast_steps import ended_step
+from envoi.protocol.fast_steps import VALUES_AND_ENDS, step_around
 from envoi.spec.arrays import ARRAYS
 
 from ..conversion import core_layers
@@ -90,7 +90,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         is_flat = isinstance(core.action_spec, (Array, Discrete, MultiDiscrete, MultiBinary))
         self._flat_shape = (self.num_envs, *core.action_spec.shape) if is_flat else None
         self._scalar_discount = isinstance(core.discount_spec, Array) and core.discount_spec.shape == ()
-        self._step: Any = ended_step(self._env)
+        self._step: Any = step_around(self._env, lambda program: VALUES_AND_ENDS)
         self._attributes = LaneAttributes(core)
         self._next_step = self._mode is AutoresetMode.NEXT_STEP
         self._same_step = self._mode is AutoresetMode.SAME_STEP

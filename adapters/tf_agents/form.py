@@ -195,7 +195,12 @@ class ToTFAgentsBatch(ToTFAgents):
         The result is a dict of arrays of shape (n, …), nested like the infos. Raises a SpecError if lanes differ in
         keys or shapes, or if only some have text; `infos` has them lane by lane.
         """
-        return stacked(self.infos)
+        infos = self.infos
+        try:
+            return _nest(infos)
+        except NotStackable as error:
+            error.infos = infos
+            raise
 
     def restart(self, mask: Any) -> None:
         """Sets which lanes begin an episode in the next step, as a mask; by default those that have ended."""
@@ -229,27 +234,10 @@ class ToTFAgentsBatch(ToTFAgents):
 # Infos of a batch: nested arrays with a leading axis of n lanes.
 
 
-class StackedInfo(dict[Any, Any]):
-    """Infos stacked over lanes, as nested arrays, with the original `infos`, which an import reads."""
-
-    infos: Sequence[Mapping[Any, Any]] = ()
-
-
 class NotStackable(SpecError):
     """The error for infos of lanes that differ in their keys, shapes or types; it has these `infos` too."""
 
     infos: Sequence[Mapping[Any, Any]] = ()
-
-
-def stacked(infos: Sequence[Mapping[Any, Any]]) -> StackedInfo:
-    """Stacks the infos of all lanes, as `BatchedPyEnvironment.get_info` does."""
-    try:
-        result = StackedInfo(_nest(infos))
-    except NotStackable as error:
-        error.infos = infos
-        raise
-    result.infos = infos
-    return result
 
 
 def _nest(infos: Sequence[Mapping[Any, Any]]) -> Any:

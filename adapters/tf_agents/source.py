@@ -21,7 +21,7 @@ from envoi.tree import is_branch, leaves, map_leaves
 from ..shared.arrival import Copy, incoming, is_zero
 from ..shared.imported import ImportedBatch, ImportedEnv, ImportedLanes, SeedsSource
 from ..shared.introspection import layers
-from .form import NotStackable, StackedInfo, ToTFAgents, stacked
+from .form import NotStackable, ToTFAgents
 from .specs import NAME, PyEnvironment, array_encoder, filled, from_number_spec, from_spec, lanes_of, zero_lanes
 
 
@@ -207,7 +207,10 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
             self._observation, infos = form.last.observation, form.last.info
         else:
             observation = time_step.observation
-            self._observation, infos = self._incoming(observation), unstacked(self._source_info, self.batch_size)
+            self._observation, infos = (
+                self._incoming(observation),
+                unstacked(self._source_info, self.batch_size, self._form),
+            )
         return Reset(self._observation, cast("Any", infos))
 
     def _call_seed_method(self, seed: Any) -> bool:
@@ -268,7 +271,7 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
         over = kinds == 2
         terminated = over & zero_lanes(discount, self.batch_size)
         flags: Any = (terminated, over & ~terminated)
-        infos: Any = unstacked(self._source_info, self.batch_size)
+        infos: Any = unstacked(self._source_info, self.batch_size, self._form)
         return make_step((observation, reward, *flags, discount, infos))
 
 
@@ -302,18 +305,18 @@ def from_source(source: PyEnvironment, seed: Callable[[Any], Any] | None, copy: 
     return FromTFAgentsBatch(source, seed, copy)
 
 
-def unstacked(get_info: Callable[[], Any], n: int) -> Infos:
+def unstacked(get_info: Callable[[], Any], n: int, form: Any) -> Infos:
     """Returns the infos of n lanes from an environment's `get_info`.
 
-    If `stacked` made its result (or its error), and no wrapper has changed it, these are the original infos, whose
-    values keep their types.
+    If they are those of a form inside, and no wrapper has changed them, these are the original infos, whose values keep
+    their types.
     """
     try:
         info = get_info()
+        if form is not None and structure(info) == structure(form.get_info()):
+            info = form.infos
     except NotStackable as error:
         info = error.infos
-    if isinstance(info, StackedInfo) and len(info.infos) == n and structure(info) == structure(stacked(info.infos)):
-        info = info.infos
     if isinstance(info, (list, tuple, Infos)) and len(info) == n:
         return Infos([lane_info(one) for one in info])
     if isinstance(info, Mapping):

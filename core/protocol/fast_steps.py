@@ -106,15 +106,6 @@ def _given_masks(restart: Any, hold: Any) -> tuple[Any, ...]:
     return (restart, hold) if hold is not None else () if restart is None else (restart,)
 
 
-def ended_step(env: Env) -> Callable[..., tuple[Any, ...]]:
-    """Returns the fastest step function of a batch, which respects user overrides of `step`.
-
-    `(actions, restart, hold)` returns the six values of `step_values`, and the mask of the lanes that have ended in it
-    as a new array; None if no lane has, or if it is left to the caller to combine both flags.
-    """
-    return step_around(env, lambda program: VALUES_AND_ENDS)
-
-
 # Several agents.
 
 

@@ -1029,7 +1029,7 @@ class Failing(envoi.Lifted):
 
 @pytest.mark.parametrize("name", ONE + SEVERAL)
 def test_a_step_of_a_source_lasts_though_a_wrapper_fails(name):
-    """Nothing takes it back, so the episode goes on after it, and ends with that of the source."""
+    """Nothing takes it back, so the episode continues, and ends with that of the source."""
     env, rng = imported(name), np.random.default_rng(0)
     around = Failing(env)
     around.reset(seed=0)
