@@ -453,8 +453,7 @@ def _shares(tasks: Sequence[Task], n: int) -> list[Sequence[Task]]:
 
 
 def _answer_in_processes(asked: _Asked, shares: Sequence[Sequence[Task]]) -> Iterator[bytes]:
-    dumps = _dumps_of("cloudpickle", "pickle")
-    requests = [dumps((asked, share)) for share in shares]
+    requests = [_pickled((asked, share), "cloudpickle", "pickle") for share in shares]
     started: list[subprocess.Popen[bytes]] = []
     try:
         for request in requests:
@@ -479,32 +478,27 @@ def _answer_in_processes(asked: _Asked, shares: Sequence[Sequence[Task]]) -> Ite
             process.stdout.close()
 
 
-def _dumps_of(*names: str) -> Callable[[Any], bytes]:
-    """Returns a function that pickles a value by the first of several modules that can."""
-
-    def dumps(value: Any) -> bytes:
-        errors: list[str] = []
-        for name in names:  # the first pickles functions by their code, so lambdas too
-            try:
-                return import_module(name).dumps(value)
-            except Exception as error:  # the objects of users may raise any error
-                errors.append(f"{name}: {error}")
-        raise envoi.EnvoiError(f"policy, env: they cannot be sent to a worker ({'; '.join(errors)})")
-
-    return dumps
+def _pickled(value: Any, *modules: str) -> bytes:
+    """Pickles a value by the first of several modules that can."""
+    errors: list[str] = []
+    for name in modules:  # the first pickles functions by their code, so lambdas too
+        try:
+            return import_module(name).dumps(value)
+        except Exception as error:  # the objects of users may raise any error
+            errors.append(f"{name}: {error}")
+    raise envoi.EnvoiError(f"policy, env: they cannot be sent to a worker ({'; '.join(errors)})")
 
 
 def _answer_on_ray(asked: _Asked, tasks: Sequence[Task], workers: int | None, address: str) -> Iterator[bytes]:
     import ray
 
-    dumps = _dumps_of("ray.cloudpickle")
     is_ours = not ray.is_initialized()
     if is_ours:
         ray.init(address=address, log_to_driver=False)
     try:
         n = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         remote: Any = ray.remote(num_cpus=1)(answer)
-        futures = [remote.remote(dumps((asked, share))) for share in _shares(tasks, n)]
+        futures = [remote.remote(_pickled((asked, share), "ray.cloudpickle")) for share in _shares(tasks, n)]
         yield from ray.get(futures)
     finally:
         if is_ours:
