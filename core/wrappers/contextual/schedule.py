@@ -172,7 +172,7 @@ class Noise:
         """Returns noisy values of contexts at places, by feature, with the numbers that one after the other takes."""
         values = [np.array([context[name] for context in contexts], np.float64)[places] for name in self.names]
         ends = np.cumsum([0, *(math.prod(value.shape[1:]) for value in values)]).tolist()
-        far = np.clip(rng.normal(size=(len(places), ends[-1])), -_REACH, _REACH) * self._deviation
+        far = rng.standard_normal((len(places), ends[-1])).clip(-_REACH, _REACH) * self._deviation
         each = zip(self.names, values, ends, ends[1:], strict=False)
         return {n: self._within(n, v + far[:, i:j].reshape(v.shape) * np.abs(v)) for n, v, i, j in each}
 
