@@ -511,8 +511,9 @@ class ModelLanes(LaneColumns, Lanes):
     def _begin(self, restart: Mask, hold: Mask | None, options: Mapping[str, Any] | None) -> tuple[Any, ...]:
         if not options:
             return self.advance(None, restart, hold)
-        known = {CONTEXT, *self._context_of(0)}
-        advance = self.advance if known.issuperset(options) else self._advance_loop  # kernels have no other values
+        known = self._context_of(0)
+        is_known = all(name in known or name == CONTEXT for name in options)
+        advance = self.advance if is_known else self._advance_loop  # kernels have no other values
         return advance(None, restart, hold, 0, self._coming_under(options, restart))
 
     def _coming_under(self, options: Mapping[str, Any], restart: Mask) -> Coming:
@@ -522,7 +523,8 @@ class ModelLanes(LaneColumns, Lanes):
         rows = {one: row for row, one in enumerate(dict.fromkeys(begun or place.tolist()))}
         contexts = [of_the_episode(self.context_space, dict(table.context(one)), options) for one in rows]
         places = np.zeros(self.batch_size, np.intp)
-        places[restart] = [rows[one] for one in begun]
+        if len(rows) > 1:
+            places[restart] = [rows[one] for one in begun]
         return Coming(ContextTable(contexts), places, places)
 
     def _seed(self, seed: Any, restart: Mask) -> tuple[Any, dict[int, Streams]]:
@@ -546,10 +548,10 @@ class ModelLanes(LaneColumns, Lanes):
             self._models[index].use_streams(one)
         self._streams_changed(streams)
 
-    def _streams_changed(self, lanes: Iterable[int] | None = None) -> None:
+    def _streams_changed(self, streams: Mapping[int, Streams] | None = None) -> None:
         if self._in_rows:
-            own = [model.streams for model in self._models]
-            cast("Runner", self._runner).find_streams(own, range(self.batch_size) if lanes is None else lanes)
+            own = {i: model.streams for i, model in enumerate(self._models)} if streams is None else streams
+            cast("Runner", self._runner).find_streams(own, own)
 
     # Contexts.
 

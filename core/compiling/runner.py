@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
@@ -224,7 +224,7 @@ class Runner:
         self.coming = None
         return True
 
-    def find_streams(self, streams: Sequence[Streams], lanes: Iterable[int]) -> None:
+    def find_streams(self, streams: Sequence[Streams] | Mapping[int, Streams], lanes: Iterable[int]) -> None:
         """Passes the addresses of some lanes' generators, for dynamics and observations, to the kernel."""
         bits, draws = self.arrays["bits"], self.plan.draws
         columns = [(0, "dynamics")] if draws - {"observe"} else []
