@@ -209,18 +209,6 @@ def test_flags_are_the_callers_to_change():
         terminateds["__all__"] = truncateds[A] = True
 
 
-@pytest.mark.parametrize("canonical", [True, False])
-def test_an_action_of_an_agent_that_does_not_act_is_refused_by_name(canonical):
-    form = form_of(load("envoi:nim"), canonical=canonical)
-    with pytest.raises(EpisodeError, match="reset"):
-        form.step({"first": 0})
-    form.reset(seed=0)
-    for wrong in ({"second": 0}, {"first": 0, "second": 0}, {}, {"third": 0}):
-        with pytest.raises(EpisodeError, match=r"expected an action for each of \['first'\]"):
-            form.step(wrong)
-    form.step({"first": 0})  # nothing has happened to the episode
-
-
 def test_masks_are_in_infos_and_beside_observations_where_asked_for():
     form = form_of(load("envoi:nim"), action_masks=True)
     for said in (form.reset(seed=0), form.step({"first": 1}), form.step({"second": 0})):

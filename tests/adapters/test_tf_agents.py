@@ -464,25 +464,6 @@ def test_a_class_of_one_lane_refuses_a_batch_and_the_other_way_round():
 # Batches.
 
 
-def test_a_batch_tells_each_row_of_the_table_by_lane():
-    rows = [(False, False, 0.5), (True, False, 0.5), (False, True, 0.5), (False, True, 0.0), (True, True, 1.0)]
-    told = [(1, 0.5), (2, 0), (2, 0.5), (2, 1), (2, 0)]
-    make = lambda: to_tf_agents(envoi.Lanes([Scripted(Line(1.0, *row), Line(2.0)) for row in rows]))  # noqa: E731
-    form = make()
-    form.reset()
-    step = form.step(np.full(5, 5))
-    assert list(zip(step.step_type.tolist(), step.discount.tolist(), strict=True)) == told
-    assert [value.tolist() for value in form.step(np.full(5, 5))[:3]] == [[1, 0, 0, 0, 0], [2, 0, 0, 0, 0], [1] * 5]
-    # All of it comes back, by lane.
-    for env, flags in (
-        (FromTFAgentsBatch(make()), [row[:2] for row in rows]),
-        (FromTFAgentsBatch(Remaking(make())), [(k == 2 and not d, bool(k == 2 and d)) for k, d in told]),
-    ):
-        env.reset()
-        step = env.step(np.full(5, 5))
-        assert list(zip(step.terminated.tolist(), step.truncated.tolist(), strict=True)) == flags
-
-
 class Rows(PyEnvironment):
     """A third-party batched source: lane i's episodes have i+2 steps, and it restarts them by itself."""
 
