@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -100,6 +101,7 @@ info = {{}} if _infos is None else _infos[0]"""
         names = {"step_alone": lanes.step_alone, "advance": lanes.advance, "commit": lanes.commit}
         names |= {"with_axis": _with_lane_axis, "action_dtype": action.dtype, "hold_step": lanes.hold_step}
         stage = Stage(title, lines, VALUES, names, guarded=True, save="_back0 = hold_step()", undo="_back0()")
+        stage = replace(stage, source=lanes.kernel_source)
         return Program((stage,), self.step_record)
 
     def step_alone(self, action: Any) -> tuple[Any, ...]:

@@ -106,6 +106,10 @@ class ModelLanes(LaneColumns, Lanes):
         """True once the kernel is compiled."""
         return self._runner is not None
 
+    def kernel_source(self) -> str:
+        """Returns the source of the kernel; empty without one."""
+        return "" if self._runner is None else self._runner.plan.source
+
     @property
     def has_begun(self) -> bool:
         """True from the first reset of all lanes on."""
@@ -223,6 +227,7 @@ class ModelLanes(LaneColumns, Lanes):
             guarded=True,
             commit="batch.commit()",
             undo="batch.take_back()",
+            source=self.kernel_source,
         )
         over, state = frozenset({"over"}), "batch.next_state"
         return Program((stage,), self.step_record, local=over, state=state, opening=masks_of(self))
@@ -498,7 +503,8 @@ class ModelLanes(LaneColumns, Lanes):
                 for row, (index, place) in enumerate(zip(lanes.tolist(), used.of_lanes(lanes).tolist(), strict=True)):
                     model = self._models[index]
                     state = model.initial(model.streams.dynamics, dict(used.table.context(place)))
-                    runner.write_fresh([leaf for _, leaf in tree.leaves(state)], row)
+                    if not runner.write_fresh([leaf for _, leaf in tree.leaves(state)], row):
+                        return None, None
             values = runner.launch(runner, runner.idle if action is None else action, restart, limit, used)
         finally:
             pausing[:] = False

@@ -218,8 +218,7 @@ def _compile(function: FunctionType, arguments: Sequence[Any], options: Mapping[
         made = numba.njit(tuple(map(numba.typeof, arguments)), **options)(function)
     except (NumbaError, UnsupportedBytecodeError, NotImplementedError) as error:  # the last is of values without code
         raise NotCompilable(reason_of(error)) from error
-    (result,) = made.overloads.values()
-    return result
+    return next(iter(made.overloads.values()))
 
 
 def _save(compiled: Any, file: Path) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..authoring.model import Model
 from ..errors import NotCompilable
+from ..steps.program import maker, text_of
 from .compilation import author_function, is_constant, is_of_library, numba_version
 from .layout import INSIDE, METHODS, Stream
 
@@ -195,23 +196,27 @@ class Functions:
 
     def _note_values(self, models: Sequence[Any]) -> None:
         """Writes the test of `is_unchanged`: what is read of globals, modules and classes, and the values of arrays."""
-        kind, names, tests = type(self.model), dict[str, Any](), list[str]()
+        kind, objects, tests = type(self.model), list[Any](), list[str]()
+
+        def given(value: Any) -> str:
+            objects.append(value)
+            return f"object{len(objects) - 1}"
+
         watched = [(owner, name) for owner, name, _ in self._held if not isinstance(owner, FunctionType)]
         watched += [(kind, name) for name in self._own if hasattr(kind, name)]
         arrays = [getattr(model, name) for model in models for name in self._attributes]
-        for k, (owner, name) in enumerate({(id(owner), name): (owner, name) for owner, name in watched}.values()):
+        for owner, name in {(id(owner), name): (owner, name) for owner, name in watched}.values():
             space = vars(owner) if isinstance(owner, type) and name in vars(owner) else owner
             by_name = isinstance(space, (dict, MappingProxyType))
             value: Any = cast("Any", space)[name] if by_name else getattr(space, name)
             # Equal numbers may differ in their types, but not equal methods of an object, which are new at each look.
             same = "is" if is_constant(value) or by_name else "=="
-            names |= {f"space{k}": space, f"value{k}": value}
-            tests.append(f"space{k}{f'[{name!r}]' if by_name else f'.{name}'} {same} value{k}")
+            tests.append(f"{given(space)}{f'[{name!r}]' if by_name else f'.{name}'} {same} {given(value)}")
             arrays.append(value)
-        for k, array in enumerate({id(one): one for one in arrays if isinstance(one, np.ndarray)}.values()):
-            names |= {f"array{k}": array, f"bytes{k}": array.tobytes()}
-            tests.append(f"array{k}.tobytes() == bytes{k}")
-        self._is_unchanged = eval(f"lambda: {' and '.join(tests)}", names)  # noqa: S307 (names of this module)
+        for array in {id(one): one for one in arrays if isinstance(one, np.ndarray)}.values():
+            tests.append(f"{given(array)}.tobytes() == {given(array.tobytes())}")
+        names = [f"object{k}" for k in range(len(objects))]
+        self._is_unchanged = maker(text_of("", [f"return {' and '.join(tests)}"], names))(*objects)
 
     def is_unchanged(self) -> bool:
         """Returns True if nothing has changed since `is_current`; called at each step, so it compares identities."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .kernel_functions import array_at, check_length, copy_of, keep_stream, store, view_of
+from .kernel_functions import array_at, copy_of, keep_stream, store, view_of
 from .layout import Stream
 
 BOOL, INT = np.dtype(bool), np.dtype(np.int64)
@@ -40,7 +40,8 @@ def make_kernel(
         table: Any, limit: Any, restart: Any, actions: Any, observations: Any, rewards: Any, discounts: Any
     ) -> int:
         n = table[0]
-        check_length(restart, n)
+        if len(restart) != n:
+            raise ValueError("another number of values than there are lanes")
         hold = array_at(table[1], (n,), BOOL)
         ends = array_at(table[2], (3, n), BOOL)
         progress = array_at(table[3], (2,), INT)

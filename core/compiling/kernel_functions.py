@@ -11,21 +11,15 @@ from typing import Any, cast
 
 import numpy as np
 from llvmlite import ir
-from numba import from_dtype, njit, types
+from numba import extending, from_dtype, njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
 from numba.np.arrayobj import _empty_nd_impl, load_item, populate_array, store_item
 
 from .exact_numbers import BOOL, FLOAT, INT, WIDE, is_scalar, refuse, shown
 
 _WORD = ir.IntType(64)
-
-
-@njit(inline="always")
-def check_length(values: Any, count: Any) -> None:
-    """Raises an error if there are more or fewer values than there must be."""
-    if len(values) != count:
-        raise ValueError("another number of values than there are lanes")
+_INTEGERS = np.dtype(np.int64)
+intrinsic: Any = extending.intrinsic  # whose functions have one parameter more than their calls
 
 
 def _array(context: Any, builder: Any, kind: Any, pointer: Any, lengths: Sequence[Any]) -> Any:
@@ -39,7 +33,7 @@ def _array(context: Any, builder: Any, kind: Any, pointer: Any, lengths: Sequenc
 
 
 @intrinsic
-def _array_at(typing: Any, address: Any, shape: Any, kind: Any) -> Any:
+def array_at(typing: Any, address: Any, shape: Any, kind: Any) -> Any:
     """Returns the array at an address."""
     result: Any = types.Array(kind.dtype, len(shape), "C")
 
@@ -48,9 +42,6 @@ def _array_at(typing: Any, address: Any, shape: Any, kind: Any) -> Any:
         return _array(context, builder, result, pointer, cgutils.unpack_tuple(builder, arguments[1]))
 
     return result(types.int64, shape, kind), build
-
-
-array_at: Any = _array_at  # as numba takes it
 
 
 def tree_at(example: Any) -> Any:
@@ -166,7 +157,7 @@ def _check_stored(rows: Any, value: Any) -> list[Any]:
 
 
 @intrinsic
-def _store(typing: Any, tree: Any, lane: Any, value: Any) -> Any:
+def store(typing: Any, tree: Any, lane: Any, value: Any) -> Any:
     """Stores a lane's value in a tree of arrays: numbers, arrays, or tuples of the numbers of an array."""
     several = isinstance(tree, types.BaseTuple)
     rows, given = _parts(tree), _parts(value) if several else [value]
@@ -183,9 +174,6 @@ def _store(typing: Any, tree: Any, lane: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(tree, INT, value), build
-
-
-store: Any = _store
 
 
 def _store_one(
@@ -216,9 +204,6 @@ def _store_one(
             put(builder.extract_value(given, k), kind, to, _WORD(k))
     else:
         put(given, value, kinds[0])
-
-
-_INTEGERS = np.dtype(np.int64)
 
 
 @njit

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import getsource
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from ..authoring.model import Model
 from ..errors import NotCompilable
 from ..spec import SpecTree
 from ..spec.arrays import ARRAYS, bounds_or_inf
-from .compilation import is_compiling, is_on_disk, kernel_digest, kernel_of
+from .compilation import is_on_disk, kernel_digest, kernel_of
 from .functions import Functions
 from .layout import Leaves, Records
 
@@ -79,14 +81,12 @@ class Plan:
         return kernel_digest(repr((self.functions.sources, actions, layouts, kinds, flags, names)))
 
     @property
-    def is_on_disk(self) -> bool:
-        """True if its machine code is on disk."""
-        return is_on_disk(self.digest)
+    def source(self) -> str:
+        """The source of the kernel, which calls the model's functions by their names."""
+        from .kernel import make_kernel  # imported here, because it needs numba
 
-    @property
-    def is_being_compiled(self) -> bool:
-        """True if another process seems to compile it."""
-        return is_compiling(self.digest)
+        text = getsource(make_kernel)
+        return dedent(text[text.index("    def kernel(") : text.rindex("    return kernel")]).strip() + "\n"
 
     def compile(self) -> Callable[..., int]:
         """Compiles the kernel, or loads it from disk; it must be called with exactly the arrays of its signature."""
@@ -168,7 +168,7 @@ def plan_of_model(model: Any, begins: bool = True) -> Plan:
             name for name in ("initial", "transition", "observe") if name in methods and functions.draws(name)
         ),
     )
-    if begins and not plan.is_on_disk and not functions.can_begin(plan.own.dtype, plan.context.dtype):
+    if begins and not is_on_disk(plan.digest) and not functions.can_begin(plan.own.dtype, plan.context.dtype):
         return plan_of_model(model, begins=False)
     return plan
 

@@ -29,10 +29,11 @@ from numba.core import ir, types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import TypingError
+from numba.core.imputils import impl_ret_borrowed
 from numba.core.ir_utils import build_definitions
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.untyped_passes import ReconstructSSA
-from numba.extending import overload
+from numba.extending import intrinsic
 
 from ..errors import near_misses
 from .compilation import MARK, author_function, is_constant
@@ -75,18 +76,24 @@ class _Visitor:
 def _replacing(names: tuple[str, ...]) -> Any:
     """Returns the function that a kernel calls for `state._replace(…)` with some names."""
 
-    def replace(state: Any, values: Any) -> Any:
-        return state._replace(**dict(zip(names, values, strict=True)))
-
-    @overload(replace, strict=False, jit_options={"forceinline": True})
-    def _(state: Any, values: Any) -> Any:
+    def typed(typing: Any, state: Any, values: Any) -> Any:
         fields: Any = getattr(state, "fields", ())
         if not fields or not {*names} <= {*fields}:
             raise refuse("_replace is only compiled for the fields of a named tuple")
-        parts = [f"values[{names.index(name)}]" if name in names else f"state.{name}" for name in fields]
-        return eval(f"lambda state, values: make({', '.join(parts)})", {"make": state.instance_class})  # noqa: S307
+        # The number of each field's value in the arguments, that of its tuple first.
+        places = [(1, names.index(name)) if name in names else (0, k) for k, name in enumerate(fields)]
+        kinds = [(state, values)[which].types[k] for which, k in places]
+        result: Any = types.BaseTuple.from_types(kinds, state.instance_class)
 
-    return replace
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pairs = zip(places, kinds, result.types, strict=True)
+            found = [context.cast(builder, builder.extract_value(arguments[which], k), kind, to)
+                     for (which, k), kind, to in pairs]  # fmt: skip
+            return impl_ret_borrowed(context, builder, result, context.make_tuple(builder, result, found))
+
+        return result(state, values), build
+
+    return intrinsic(typed)
 
 
 _REFUSED = {

@@ -23,40 +23,6 @@ if TYPE_CHECKING:
     from ..batching.context_table import Coming
 
 
-def converted(spec: SpecTree, actions: Sequence[Action], n: int, action: Any) -> list[np.ndarray[Any, Any]] | None:
-    """Returns the leaves of actions as a kernel takes them; see `Runner.converted`."""
-    found: list[np.ndarray[Any, Any]] = []
-    leaves: list[Any] = []
-    tree.map_leaves(lambda _, leaf: leaves.append(leaf), spec, action)
-    for leaf, own in zip(leaves, actions, strict=True):
-        array = np.asarray(leaf)
-        check_count(own.path, leaf, n)
-        if array.shape != (n, *own.shape):
-            raise SpecError(f"{own.path}: expected shape {(n, *own.shape)}, got {array.shape}")
-        if array.dtype != own.dtype:
-            integers = own.dtype.kind in "iu"
-            if array.dtype.kind not in ("iu" if integers else "biuf") and own.dtype.kind != "b":
-                raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array.dtype}")
-            if not integers or array.dtype not in (np.int64, np.int32, np.uint32):
-                return None
-            cast = array.astype(own.dtype)
-            wrong = (cast != array).reshape(n, -1).any(1)
-            if wrong.any():
-                lane = int(wrong.argmax())
-                raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array[lane]} in lane {lane}")
-            array = cast
-        found.append(array if array.flags.carray else array.copy())
-    return found
-
-
-def out_of_bounds(action: Action, value: Any, lane: int) -> SpecError:
-    """Returns the error for an action out of its bounds."""
-    low, high = cast("Any", action.bounds)
-    is_one = low.min() == low.max() and high.min() == high.max()
-    bounds = f"{low.min()} … {high.max()}" if is_one else f"{low} … {high}"
-    return SpecError(f"{action.path}: expected values of {bounds}, got {value} in lane {lane}")
-
-
 def idle(action: Action, n: int) -> np.ndarray[Any, Any]:
     """Returns a valid action of n lanes."""
     one = np.zeros(action.shape, action.dtype)
@@ -81,15 +47,9 @@ def launcher(plan: Plan, kernel: Callable[..., Any], ends: np.ndarray[Any, Any])
     terminated, truncated, over = ends
 
     def launch(runner: Runner, action: Any, restart: Any, limit: int, coming: Coming | None) -> Any:
-        if not (
-            type(action) is ndarray
-            and action.dtype is action_dtype
-            and action.shape == action_shape
-            and action.flags.carray
-        ):
-            action = runner.converted(action)
-            if action is None:
-                return None
+        fits = type(action) is ndarray and action.dtype is action_dtype and action.shape == action_shape
+        if not (fits and action.flags.carray) and (action := runner.converted(action)) is None:
+            return None
         begins = none if restart is None else restart
         if restart is not None and not (
             type(begins) is ndarray and begins.dtype is bools and begins.shape == lanes and begins.flags.carray
@@ -279,15 +239,38 @@ class Runner:
                     ctypes.memmove(int(bits[index, 8 + k]), words[:32], 32)
                     ctypes.memmove(int(bits[index, 4 * k]) + 8, words[32:], 8)
 
-    def write_fresh(self, leaves: Sequence[Any], number: int) -> None:
-        """Passes the kernel the state of a lane that begins an episode next, by the number of these."""
+    def write_fresh(self, leaves: Sequence[Any], number: int) -> bool:
+        """Passes the kernel the state in which a lane begins, by its number among these; False if it cannot."""
+        if not self.plan.states.holds([np.asarray(leaf)[None] for leaf in leaves], 1):
+            return False
         for row, leaf in zip(self._fresh, leaves, strict=True):
             row[number] = leaf
+        return True
 
     def converted(self, action: Any) -> Any:
-        """Returns the actions as the kernel takes them."""
-        leaves = converted(self._action_spec, self.plan.actions, self._n, action)
-        return leaves[0] if leaves is not None and self.plan.has_one_action else leaves and tuple(leaves)
+        """Returns the actions as the kernel takes them; None for those that it cannot have."""
+        found: list[np.ndarray[Any, Any]] = []
+        leaves: list[Any] = []
+        tree.map_leaves(lambda _, leaf: leaves.append(leaf), self._action_spec, action)
+        for leaf, own in zip(leaves, self.plan.actions, strict=True):
+            array = np.asarray(leaf)
+            check_count(own.path, leaf, self._n)
+            if array.shape != (self._n, *own.shape):
+                raise SpecError(f"{own.path}: expected shape {(self._n, *own.shape)}, got {array.shape}")
+            if array.dtype != own.dtype:
+                integers = own.dtype.kind in "iu"
+                if array.dtype.kind not in ("iu" if integers else "biuf") and own.dtype.kind != "b":
+                    raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array.dtype}")
+                if not integers or array.dtype not in (np.int64, np.int32, np.uint32):
+                    return None
+                cast = array.astype(own.dtype)
+                wrong = (cast != array).reshape(self._n, -1).any(1)
+                if wrong.any():
+                    lane = int(wrong.argmax())
+                    raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array[lane]} in lane {lane}")
+                array = cast
+            found.append(array if array.flags.carray else array.copy())
+        return found[0] if self.plan.has_one_action else tuple(found)
 
     def step_alone(self, action: Any) -> tuple[int, np.ndarray[Any, Any], tuple[Any, Any]] | None:
         """Computes a step of a single lane, if `steps_alone`; reuses all arrays except the observation's.
@@ -325,5 +308,8 @@ class Runner:
         if number == 0:
             lanes = np.flatnonzero(self.over & ~(restart | self.arrays["hold"])).tolist()
             raise EpisodeError(f"step: {ENDED}" if self._n == 1 else f"step: in lanes {lanes}, {ENDED_LANES}")
-        leaf = actions if self.plan.has_one_action else actions[number - 1]
-        raise out_of_bounds(self.plan.actions[number - 1], leaf[lane], lane)
+        one, leaf = self.plan.actions[number - 1], actions if self.plan.has_one_action else actions[number - 1]
+        low, high = cast("Any", one.bounds)
+        is_one = low.min() == low.max() and high.min() == high.max()
+        bounds = f"{low.min()} … {high.max()}" if is_one else f"{low} … {high}"
+        raise SpecError(f"{one.path}: expected values of {bounds}, got {leaf[lane]} in lane {lane}")

@@ -143,7 +143,7 @@ def explain(env: Any) -> str:
     """Returns the source code that envoi generated for an environment's step, with a comment above each layer's lines.
 
     Equal layers give equal text. If envoi calls the environment's own `step` instead, the comment says so and where to
-    look.
+    look. Below the step of compiled lanes is the loop of their kernel.
 
     Args:
         env: A form of any framework, or a core environment (then its step as forms and wrappers call it).
@@ -157,7 +157,11 @@ def explain(env: Any) -> str:
     if isinstance(env, Process):
         finish = SIX_VALUES if getattr(env, "batch_size", None) is None else VALUES_AND_ENDS
         step = step_around(cast("Any", env), lambda program: finish)
-    return source_of(step) or f"def step(action):\n    # {_plain_title(env)}\n    return own_step(action)\n"
+    text = source_of(step)
+    if text is None:
+        return f"def step(action):\n    # {_plain_title(env)}\n    return own_step(action)\n"
+    compiled = [stage.source() for stage in program_of(cast("Any", getattr(env, "core", env))).stages]
+    return "\n\n".join([text, *filter(None, compiled)])
 
 
 def _plain_title(env: Any) -> str:

@@ -45,6 +45,7 @@ class Stage:
         commit: Lines that make its effects last, once the whole step has succeeded.
         undo: Lines that take its effects back, if a later stage fails; `error` is the exception.
         save: Lines before all others that hold what `undo` needs. Both are left out where no later stage can fail.
+        source: Returns the source of the compiled function that the lines call, for `explain`; empty if there is none.
     """
 
     title: str
@@ -56,6 +57,7 @@ class Stage:
     commit: str = ""
     undo: str = ""
     save: str = ""
+    source: Callable[[], str] = str
 
     @property
     def reads(self) -> tuple[str, ...]:

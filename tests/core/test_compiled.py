@@ -230,34 +230,9 @@ def test_a_step_before_a_reset_or_after_an_end_is_refused():
 # What cannot be compiled.
 
 
-class Wordy(Pole):
-    def transition(self, state, action, rng):
-        return state._replace(speed=math.ulp(state.speed))
-
-
 class Odd(Pole):
     def transition(self, state, action, rng):
         return state._replace(speed=rng.laplace())
-
-
-class Named(Pole):
-    mode = "easy"
-
-    def push(self, action):
-        return 1.0 if self.mode == "easy" else 2.0
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (Named, r"push \(test_compiled\.py, line \d+\): .*mode is a str"),
-        (Wordy, r"transition.*test_compiled\.py, line \d+\)"),
-        (Odd, r"Odd\.transition \(test_compiled\.py, line \d+\): rng\.laplace cannot be compiled"),
-    ],
-)
-def test_what_cannot_be_compiled_is_refused_by_function_and_line(make, message):
-    with pytest.raises(NotCompilable, match=message):
-        envoi.batch(make(), 3, compiled=True)
 
 
 @pytest.mark.parametrize("make", [envoi.compiled, lambda model: envoi.batch(model, 2, compiled=True)])
@@ -323,6 +298,14 @@ def test_a_compiled_model_continues_from_a_state_that_is_set():
     assert exact(env.step(1)) == exact(model.step(1))
     env.rewarder = lambda state, action, next_state: next_state.position
     assert env.step(1).reward == env.state.position
+
+
+@every_wrapper
+@pytest.mark.parametrize("make", [envoi.compiled, lambda env: envoi.batch(env, 2, compiled=True)])
+def test_explain_shows_the_kernel(around, make):
+    text = envoi.explain(make(around(Pole())))
+    assert "new = transition(own, state, action, dynamics)" in text
+    assert "observe(" not in envoi.explain(envoi.batch(around(Pole()), 2, compiled=False))
 
 
 def test_compiled_models_have_names():

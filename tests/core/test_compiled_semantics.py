@@ -26,6 +26,7 @@ class State(NamedTuple):
 
 
 class Plain(envoi.Model):
+    mode = "easy"
     observation_spec = envoi.Array((2,), "float64")
     action_spec = envoi.Discrete(2)
 
@@ -227,66 +228,6 @@ def moving(function):
     return type("Moving", (Plain,), {"transition": function})
 
 
-def bools(self, state, action, rng):
-    return state._replace(x=float((state.x > 1) + (state.count > 2)))
-
-
-def halves(self, state, action, rng):
-    return state._replace(count=state.count + 1 if state.count < 100 else 0.5)
-
-
-def floats(self, state, action, rng):
-    return state._replace(count=state.count / 2)
-
-
-def hypotenuse(self, state, action, rng):
-    return state._replace(x=math.hypot(state.x, 1.0))
-
-
-def arctangent(self, state, action, rng):
-    return state._replace(x=float(np.arctan(state.x)))
-
-
-def rounds(self, state, action, rng):
-    return state._replace(x=round(state.x, 2))
-
-
-def sums(self, state, action, rng):
-    return state._replace(x=np.mean(state.grid))
-
-
-def products(self, state, action, rng):
-    return state._replace(x=state.grid @ state.grid)
-
-
-def identity(self, state, action, rng):
-    return state._replace(x=1.0 if state.x is state.count else 2.0)
-
-
-def inverted(self, state, action, rng):
-    return state._replace(count=int(~(state.count > 2)))
-
-
-def single(self, state, action, rng):
-    return state._replace(x=state.x + np.float32(action))
-
-
-def misspelt(self, state, action, rng):
-    return state._replace(x=state.x * maths.pi)  # noqa: F821
-
-
-def narrows(self, state, action, rng):
-    return state._replace(grid=state.grid.astype(np.float32))
-
-
-def misses(self, state, action, rng):
-    return state._replace(x=rng.uniform(0.0, 1.0, high=2.0))
-
-
-def spreads(self, state, action, rng):
-    return state._replace(x=rng.normal(state.grid, 1.0)[0])
-
-
 class Unpaid(Plain):
     def reward(self, state, action, next_state):
         pass
@@ -296,34 +237,79 @@ class Unpaid(Plain):
     ("make", "message"),
     [
         (
-            moving(narrows),
-            r"transition \(.*line \d+\): it returns a state with array\(float32.* first state has array\(float64",
+            lambda self, state, action, rng: state._replace(x=float((state.x > 1) + (state.count > 2))),
+            r"\(test_compiled_semantics.py, line \d+\): it computes \+ of two bools",
         ),
         (
-            moving(misses),
-            r"transition \(.*line \d+\): it calls uniform with other arguments than it has: multiple values",
-        ),
-        (moving(spreads), r"spreads \(test_.*line \d+\): it calls rng.normal of array"),
-        (Unpaid, r"Unpaid.reward \(.*line \d+\): it returns None; return a value on every path"),
-        (moving(bools), r"bools \(test_compiled_semantics.py, line \d+\): it computes \+ of two bools"),
-        (
-            moving(halves),
+            lambda self, state, action, rng: state._replace(count=state.count + 1 if state.count < 100 else 0.5),
             r"Moving.transition \(.*line \d+\): a number is int on one path and float on another.* 0.0 or float",
         ),
         (
-            moving(floats),
+            lambda self, state, action, rng: state._replace(count=state.count / 2),
             r"line \d+\): it returns a state with float where the first state has int; convert it by int",
         ),
+        (
+            lambda self, state, action, rng: state._replace(grid=state.grid.astype(np.float32)),
+            r"line \d+\): it returns a state with array\(float32.* first state has array\(float64",
+        ),
+        (
+            lambda self, state, action, rng: state._replace(x=rng.uniform(0.0, 1.0, high=2.0)),
+            r"line \d+\): it calls uniform with other arguments than it has: multiple values",
+        ),
+        (
+            lambda self, state, action, rng: state._replace(x=rng.normal(state.grid, 1.0)[0]),
+            r"line \d+\): it calls rng.normal of array",
+        ),
+        (
+            lambda self, state, action, rng: state._replace(x=rng.laplace()),
+            r"Moving.transition \(.*line \d+\): rng\.laplace cannot be compiled",
+        ),
+        (
+            lambda self, state, action, rng: state._replace(x=math.hypot(state.x, 1.0)),
+            r"Moving.transition \(.*line \d+\): .*math.hypot .*write math.sqrt",
+        ),
+        (
+            lambda self, state, action, rng: state._replace(x=math.ulp(state.x)),
+            r"transition \(.*line \d+\): no compiled form of math.ulp",
+        ),
+        (
+            lambda self, state, action, rng: state._replace(x=float(np.arctan(state.x))),
+            r"np.arctan with the same bits is known; write math.atan",
+        ),
+        (
+            lambda self, state, action, rng: state._replace(x=round(state.x, 2)),
+            r"line \d+\): round is only compiled with 1 argument",
+        ),
+        (
+            lambda self, state, action, rng: state._replace(x=np.mean(state.grid)),
+            r"np.mean with the same bits is known; write the additions",
+        ),
+        (
+            lambda self, state, action, rng: state._replace(x=state.grid @ state.grid),
+            r"@ adds floats in an order of its own",
+        ),
+        (
+            lambda self, state, action, rng: state._replace(x=1.0 if state.x is state.count else 2.0),
+            r"`is` compares objects",
+        ),
+        (
+            lambda self, state, action, rng: state._replace(count=int(~(state.count > 2))),
+            r"it computes ~ of a bool, which differs between Python and numpy",
+        ),
+        (
+            lambda self, state, action, rng: state._replace(x=state.x + np.float32(action)),
+            r"\(test_.*line \d+\): it computes \+ of float and float32; convert .* by float",
+        ),
+        (
+            lambda self, state, action, rng: state._replace(x=state.x * maths.pi),  # noqa: F821
+            r"Moving.transition \(test_.*line \d+\): maths is not defined; did you mean math\?",
+        ),
+        (
+            lambda self, state, action, rng: state._replace(x=1.0 if self.mode == "easy" else 2.0),
+            r"line \d+\): .*mode is a str",
+        ),
+        (Unpaid, r"Unpaid.reward \(.*line \d+\): it returns None; return a value on every path"),
         (Narrow, r"transition \(.*line \d+\): it computes \* of float and float32"),
-        (moving(hypotenuse), r"Moving.transition \(.*line \d+\): .*math.hypot .*write math.sqrt"),
-        (moving(arctangent), r"np.arctan with the same bits is known; write math.atan"),
-        (moving(rounds), r"line \d+\): round is only compiled with 1 argument"),
-        (moving(sums), "np.mean with the same bits is known; write the additions"),
-        (moving(products), "@ adds floats in an order of its own"),
-        (moving(identity), "`is` compares objects"),
-        (moving(inverted), "it computes ~ of a bool, which differs between Python and numpy"),
-        (moving(single), r"single \(test_.*line \d+\): it computes \+ of float and float32; convert .* by float"),
-        (moving(misspelt), r"Moving.transition \(test_.*line \d+\): maths is not defined; did you mean math\?"),
         (Importing, r"Importing.transition \(test_.*line \d+\): it imports a module; do that at the top"),
         (Unpacking, r"Unpacking.transition \(test_.*line \d+\): it unpacks .* write the index of each"),
         (Catching, r"Catching.transition \(test_.*line \d+\): it catches errors; test with `if`"),
@@ -331,8 +317,27 @@ class Unpaid(Plain):
     ],
 )
 def test_what_numba_computes_otherwise_is_refused(make, message):
+    make = make if isinstance(make, type) else moving(make)
     with pytest.raises(NotCompilable, match=message):
         envoi.batch(make(), 2, compiled=True)
+
+
+class Drifting(Plain):
+    """Its `initial` cannot be compiled, and returns other types than at first."""
+
+    action_spec = envoi.Discrete(2)
+
+    def initial(self, rng, context):
+        x = rng.laplace()
+        return State(x, 0 if x < 0.75 else 0.5, np.zeros(2))
+
+
+def test_states_of_other_types_are_stepped_in_python():
+    one, other = (envoi.batch(Drifting(), N, compiled=compiled) for compiled in (False, True))
+    for seed in range(6):
+        same(one.reset(seed=seed), other.reset(seed=seed))
+        step_both(one, other)
+        step_both(one, other, np.array([True, False, True]))
 
 
 SOURCE = """
