@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..errors import EpisodeError
-from ..protocol.env import Env, Reset, Step, as_step
+from ..protocol.env import Env, Reset, Step, as_step, refuse_masks
 from ..protocol.process import Info, Process, Snapshot
 from ..protocol.reset_options import of_the_episode
 from ..rewards.rewarder import ModelReward, Rewarder
@@ -188,10 +188,18 @@ class Model(AnyModel, Env):
         self._state, self._observation, self.step_record.halt, self._streams = state, observation, None, streams
         return result
 
-    def step(self, action: Any) -> Step:
-        if self._written_step is None:
-            self._written_step = flat_step(Model.step_program, as_step, self)
-        return self._written_step(self, action)
+    if TYPE_CHECKING:  # a subclass may define `step(self, action)`
+
+        def step(self, action: Any) -> Step: ...
+
+    else:
+
+        def step(self, action, restart=None, hold=None):
+            if restart is not None or hold is not None:
+                refuse_masks(restart, hold)
+            if self._written_step is None:
+                self._written_step = flat_step(Model.step_program, as_step, self)
+            return self._written_step(self, action)
 
     def step_program(self) -> Program:
         """Returns the stages of a step: calls to the functions that the author wrote."""

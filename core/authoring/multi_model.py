@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..errors import EpisodeError, SpecError
+from ..protocol.env import refuse_masks
 from ..protocol.multi_env import COMMON, MASK, SYNTHETIC, MultiEnv, MultiReset, MultiStep, as_multi_step
 from ..protocol.process import Info, Snapshot
 from ..protocol.reset_options import of_the_episode
@@ -176,7 +177,8 @@ class MultiModel(HasRoster, AnyModel, MultiEnv):
         self._state, self._roster, self._seen, self._streams = state, roster, seen, streams
         return MultiReset(dict(seen), infos)
 
-    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+    def step(self, actions: Mapping[Any, Any], *masks: Any, **named: Any) -> MultiStep:
+        refuse_masks(*masks, **named)
         if self._written_step is None:
             self._written_step = flat_step(MultiModel.step_program, as_multi_step, self)
         return self._written_step(self, actions)

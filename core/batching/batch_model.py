@@ -13,7 +13,7 @@ from ..authoring.model import Model
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported
 from ..lane_values import lane, put, take
 from ..protocol.batch_env import Mask, check_count
-from ..protocol.env import NOT_RESET, Env, Reset, Step
+from ..protocol.env import NOT_RESET, Env, Reset, Step, refuse_masks
 from ..protocol.fast_steps import LANES_VALUES, masks_of
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
@@ -85,7 +85,8 @@ class BatchModel(Model):
             return value  # the reset of the lanes raises the error
         return {feature: np.asarray(one)[None] for feature, one in value.items()}
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
+        refuse_masks(restart, hold)
         actions = tree.map_leaves(lambda _, leaf: np.asarray(leaf)[None], self.action_spec, action)
         observation, reward, terminated, truncated, discount, info = cast("Any", self.lanes.step(actions))
         return Step(

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import tree
 from ..lane_values import lane
-from ..protocol.env import Env, Reset, Step, as_step
+from ..protocol.env import Env, Reset, Step, as_step, refuse_masks
 from ..protocol.process import Snapshot
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec
@@ -69,7 +69,8 @@ class ModelLane(Env):
     def hold_episode(self) -> Any:
         return self.lanes.hold_episode()
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
+        refuse_masks(restart, hold)
         if self._written_step is None:
             self._written_step = flat_step(ModelLane.step_program, as_step, self)
         return self._written_step(self, action)

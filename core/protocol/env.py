@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from ..errors import EpisodeError
+from ..errors import EpisodeError, SpecError
 from ..spec import Array, SpecTree, sample
 from ..steps.flat import Finish
 from ..steps.program import Program
@@ -85,6 +85,16 @@ def as_step(program: Program) -> Finish:
     factor = f"({usual}) if discount is None else discount" if program.writes("discount") else usual
     values = f"observation, reward, terminated, truncated, {factor}, info"
     return Finish("a Step", f"return make_step(({values}))", names={"make_step": make_step})
+
+
+def refuse_masks(restart: Any = None, hold: Any = None) -> None:
+    """Raises an error for masks of lanes given to an environment that is no batch."""
+    if restart is not None or hold is not None:
+        name = "hold" if restart is None else "restart"
+        raise SpecError(
+            f"{name}: expected None, because there are no lanes; start an episode by reset(), or make lanes by "
+            "envoi.batch(env, n)"
+        )
 
 
 def state_if_begun(env: Any) -> Any:

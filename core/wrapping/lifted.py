@@ -15,10 +15,11 @@ import numpy as np
 
 from ..errors import EpisodeError, SpecError
 from ..protocol.batch_env import as_lanes_step
-from ..protocol.env import Env, Reset, as_step
+from ..protocol.env import Env, Reset, as_step, refuse_masks
 from ..protocol.fast_steps import record_of
 from ..protocol.infos import Infos
 from ..protocol.multi_env import MultiEnv, MultiReset, as_multi_step
+from ..protocol.process import Snapshot
 from ..protocol.roster import check_actions
 from ..rewards.rewarder import Rewarder, RewardFunction, spec_range
 from ..spec.base import shown
@@ -187,9 +188,7 @@ class Lifted(_Base):
             self._written_step = flat_step(Lifted.step_program, finish, self)
         if self.has_lanes:
             return self._written_step(self, action, restart, hold)
-        if restart is not None or hold is not None:
-            name = "hold" if restart is None else "restart"
-            raise SpecError(f"{name}: expected None, because there are no lanes; start an episode by reset()")
+        refuse_masks(restart, hold)
         return self._written_step(self, action)
 
     def step_program(self) -> Program:
@@ -292,6 +291,11 @@ class Lifted(_Base):
         """The lowest and highest reward: the rewarder's range, unless this wrapper changes rewards."""
         changed = self.reward_spec is not self.env.reward_spec
         return spec_range(self.reward_spec) if changed else self.env.reward_range
+
+    def restore(self, snapshot: Snapshot) -> None:
+        super().restore(snapshot)
+        if self._memory is None:  # of before the first reset
+            vars(self).pop("_memory", None)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in self._planned}

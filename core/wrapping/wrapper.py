@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import SpecError
 from ..lane_values import stack
-from ..protocol.env import Env, Reset, Step
+from ..protocol.env import Env, Reset, Step, refuse_masks
 from ..protocol.fast_steps import record_of
 from ..protocol.multi_env import MultiEnv, MultiReset, MultiStep
 from ..spec import sample
@@ -59,6 +59,8 @@ class Wrapper(Around[Env], Env):
     def step(
         self, action: Any, restart: NDArray[np.bool_] | None = None, hold: NDArray[np.bool_] | None = None
     ) -> Step:
+        if (restart is not None or hold is not None) and self.batch_size is None:
+            refuse_masks(restart, hold)
         if hold is not None:
             return self._env_inside.step(action, restart, hold)
         if restart is None:

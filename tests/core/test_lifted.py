@@ -311,10 +311,11 @@ def test_what_cannot_be_wrapped_or_stepped_is_refused():
             wrap(object())
     with pytest.raises(TypeError, match="abstract"):
         envoi.GoalReplay(Walk())
-    env = envoi.TimeLimit(Walk(), 3)
-    env.reset()
-    with pytest.raises(envoi.SpecError, match="restart: expected None"):
-        env.step(0, restart=True)
+    flock, pole, nim = Flock(), envoi.compiled(envoi.models.CartPole()), envoi.models.Nim()
+    for env in (Walk(), flock, pole, nim, envoi.Wrapper(Walk()), envoi.TimeLimit(Walk(), 3), envoi.Validated(nim)):
+        for name in ("restart", "hold"):
+            with pytest.raises(envoi.SpecError, match=f"{name}: expected None, .* no lanes; .*or make lanes by"):
+                env.step({}, **{name: np.array([True])})
 
 
 @pytest.mark.parametrize(
@@ -583,6 +584,13 @@ def test_a_wrapper_made_within_an_episode_begins_there(kind):
         assert is_over(env, step) == (number == 2)
     with pytest.raises(envoi.EpisodeError, match="not begun"):
         envoi.TimeLimit(env := KINDS[kind](), 2).step({} if kind == "several" else env.sample_action())
+
+
+def test_a_memory_restored_from_before_the_episode_begins():
+    env = envoi.History(envoi.models.CartPole(), 2)
+    env.restore(env.snapshot())
+    seen = env.env.reset(seed=0).observation
+    assert env.step(1).observation[0].tolist() == seen.tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)
