@@ -5,10 +5,8 @@ from .actions import ActionClip, ActionDiscretize, ActionOffset, ExtraDisabledAc
 from .contextual import Contextual
 from .episode_ends import FixedLength, Terminated, TimeLimit
 from .flatten import FlattenAction, FlattenObservation
-from .goal_replay import GoalReplay
-from .history import History
 from .measures import PerformanceProfiler, RunStats
-from .observations import ObservationFilter, Representation, Represented
+from .observations import GoalReplay, History, ObservationFilter, Representation, Represented
 from .validated import Validated, ValidatedMulti
 
 __all__ = [

@@ -1,13 +1,16 @@
-"""Wrappers that select parts of observations, or represent objects as arrays."""
+"""Wrappers of observations: parts of them, arrays for objects, histories, and goals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from functools import partial
 from operator import attrgetter
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import tree
 from ..batching.batch_model import BatchModel
@@ -16,10 +19,12 @@ from ..lane_values import stack, take
 from ..protocol.env import Reset, Step
 from ..protocol.multi_env import MultiEnv
 from ..protocol.process import Snapshot
-from ..spec import Array, MultiBinary, MultiDiscrete, SpecTree, check_spec
+from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree, check_spec
+from ..spec.arrays import bounds_or_inf
 from ..spec.base import shown
 from ..structural_equality import Structured
 from ..tree import AnyMapping
+from ..wrapping.arguments import at_least, counts
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
 
@@ -216,3 +221,189 @@ class Represented(Lifted):
 def _agents(env: Any) -> tuple[Any, ...]:
     """Returns the agents of an environment of several; none for one agent."""
     return tuple(env.possible_agents) if isinstance(env, MultiEnv) else ()
+
+
+class History(Lifted):
+    """Stacks the last observations along a new first axis of each leaf, the newest last.
+
+    Zeros fill the time before the first step, and the bounds of the specs extend to include them.
+
+    Args:
+        env: The environment.
+        history_length: The number of observations, at least 1.
+        include_actions: If True, an observation becomes a dict of `"observation"` and `"action"`. `"action"` stacks the
+            actions that led to the observations, with zeros for the first observation.
+        tile_first_step_obs: If True, repeat the first observation in place of zeros.
+
+    Raises:
+        SpecError: `history_length` is not an integer of at least 1, or the values of a leaf are not arrays.
+    """
+
+    def __init__(
+        self, env: Any, history_length: int = 3, include_actions: bool = False, tile_first_step_obs: bool = False
+    ) -> None:
+        self.history_length = at_least(history_length, 1, "history_length")
+        self.include_actions, self.tile_first_step_obs = include_actions, tile_first_step_obs
+        super().__init__(env)
+
+    def change(self, specs: Specs) -> Change:
+        n, tiles, with_actions = self.history_length, self.tile_first_step_obs, self.include_actions
+        lanes, all_lanes = ((), ()) if specs.lanes is None else ((specs.lanes,), (slice(None),))
+        last, older, newer = ((*all_lanes, part) for part in (-1, slice(None, -1), slice(1, None)))
+        kept: Any = specs.observation
+        shown: Any = _stacked(specs.observation, "observation", n, 0 if tiles else n - 1)
+        if with_actions:
+            kept = {"observation": specs.observation, "action": specs.action}
+            shown = {"observation": shown, "action": _stacked(specs.action, "action", n, n)}
+
+        def none(spec: Any) -> NDArray[Any]:
+            return np.zeros((*lanes, n, *spec.shape), spec.dtype)
+
+        def first(spec: Any, value: Any) -> NDArray[Any]:
+            held = none(spec)
+            for index in range(n) if tiles else (-1,):
+                held[*all_lanes, index] = value
+            return held
+
+        def next_one(spec: Any, old: NDArray[Any], value: Any) -> NDArray[Any]:
+            held = np.empty(old.shape, old.dtype)
+            held[older], held[last] = old[newer], value
+            return held
+
+        def begin(observation: Any) -> Any:
+            seen = tree.map_leaves(first, specs.observation, observation)
+            return {"observation": seen, "action": tree.map_leaves(none, specs.action)} if with_actions else seen
+
+        def remember(held: Any, action: Any, observation: Any, reward: Any) -> Any:
+            values = {"observation": observation, "action": action} if with_actions else observation
+            return tree.map_leaves(next_one, kept, held, values)
+
+        # Copies, because an agent may write into its observation, and the next one is made from the memory.
+        return Change(
+            observation_spec=shown,
+            begin=begin,
+            remember=remember,
+            observation=lambda observation, held: tree.map_leaves(np.copy, held),
+        )
+
+
+def _stacked(spec: SpecTree, path: str, n: int, padded: int) -> Any:
+    """The spec of n values along a first axis, of which the first `padded` may be zeros."""
+    if tree.is_branch(spec):
+        return tree.rebuild(spec, [_stacked(sub, path + part, n, padded) for part, _, sub in tree.children(spec)])
+    if isinstance(spec, MultiBinary):
+        return MultiBinary((n, *spec.shape), spec.name)
+    if not isinstance(spec, (Array, Discrete, MultiDiscrete)):
+        raise SpecError(f"{path}: expected a spec whose values are arrays to stack, got {spec!r}")
+    below, above = bounds_or_inf(spec)
+    low = None if below is None else np.repeat(below[None], n, 0)
+    high = None if above is None else np.repeat(above[None], n, 0)
+    if low is not None:
+        low[:padded] = np.minimum(low[:padded], 0)
+    if high is not None:
+        high[:padded] = np.maximum(high[:padded], 0)
+    if isinstance(spec, Array):
+        return Array((n, *spec.shape), spec.dtype, low, high, spec.name)
+    return _between(spec, cast("Any", low), cast("Any", high))
+
+
+def _between(spec: Discrete | MultiDiscrete, low: NDArray[Any], high: NDArray[Any]) -> MultiDiscrete | Array:
+    number = counts(low, high)
+    if number.max(initial=0) > np.iinfo(np.int64).max:
+        return Array(low.shape, spec.dtype, low, high, spec.name)
+    return MultiDiscrete(number, low, spec.dtype, spec.name)
+
+
+class GoalReplay(Lifted):
+    """Adds the goal of the episode to its observations, for hindsight experience replay (Andrychowicz et al., 2017).
+
+    A subclass defines the three functions below to locate goals in observations, and overrides `state_with_goal` if its
+    rewarder reads states that are not observations. The functions are pure. In a batch their values have a leading lane
+    axis, unless the class sets `by_lane = True`.
+
+        class Reach(envoi.GoalReplay):
+            def desired(self, observation): return observation["target"]
+            def achieved(self, observation): return observation["position"]
+            def with_goal(self, observation, goal): return {**observation, "target": goal}
+
+    Args:
+        env: The environment.
+
+    Attributes:
+        by_lane: If True, the functions receive one lane of a batch at a time.
+    """
+
+    by_lane: bool = False
+
+    @abstractmethod
+    def desired(self, observation: Any) -> Any:
+        """Returns the goal of an episode, given its first observation, as an array or nested arrays."""
+
+    @abstractmethod
+    def achieved(self, observation: Any) -> Any:
+        """Returns the goal that this observation achieves."""
+
+    @abstractmethod
+    def with_goal(self, observation: Any, goal: Any) -> Any:
+        """Replaces the goal of an observation.
+
+        Args:
+            observation: The inner environment's observation.
+            goal: The goal.
+        """
+
+    def spec_with_goal(self, spec: SpecTree) -> SpecTree:
+        """Returns the spec of the results of `with_goal`. The default is the inner observation spec."""
+        return spec
+
+    def state_with_goal(self, state: Any, goal: Any) -> Any:
+        """Replaces the goal of a state, for the rewarder. The default treats the state as an observation.
+
+        Args:
+            state: The state.
+            goal: The goal.
+        """
+        return self.with_goal(state, goal)
+
+    def change(self, specs: Specs) -> Change:
+        return Change(
+            observation_spec=self.spec_with_goal(specs.observation),
+            begin=self.desired,
+            # A copy, because an agent may write into its observation, and the goal is that of the whole episode.
+            observation=lambda observation, goal: self.with_goal(observation, deepcopy(goal)),
+            by_lane=self.by_lane,
+        )
+
+    def relabel(
+        self,
+        observations: Sequence[Any],
+        actions: Sequence[Any],
+        states: Sequence[Any] | None = None,
+        goal: Any = None,
+        rng: np.random.Generator | None = None,
+        agent: Any = None,
+    ) -> tuple[list[Any], NDArray[Any]]:
+        """Relabels a recorded episode, or a part of one, with another goal.
+
+        Args:
+            observations: The T + 1 observations of one agent, with or without a goal.
+            actions: The T actions as the rewarder receives them; in a multi-agent environment, dicts by agent.
+            states: The `env.state` at each observation, or None if observations are states.
+            goal: The new goal, or None for the goal achieved at the end.
+            rng: The random generator, for a rewarder that takes one.
+            agent: The observing agent, in a multi-agent environment.
+
+        Returns:
+            The T + 1 observations with the goal, and the T rewards for it.
+
+        Raises:
+            SpecError: Only the imported environment can compute its reward, or the agent is unknown.
+        """
+        agents = self.possible_agents if isinstance(self, MultiEnv) else (None,)
+        if agent not in agents:
+            raise SpecError(f"agent: expected one of {list(agents)}, got {agent!r}")
+        goal = self.achieved(observations[-1]) if goal is None else goal
+        states = [self.state_with_goal(state, goal) for state in (observations if states is None else states)]
+        seen = [self.with_goal(observation, goal) for observation in observations]
+        rewards = self.rewarder.relabel(zip(states[:-1], actions, states[1:], strict=True), rng)
+        return seen, rewards if agent is None else np.array([each[agent] for each in rewards])
