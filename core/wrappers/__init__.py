@@ -1,7 +1,6 @@
 """Wrappers, each written once for environments of one agent, of several, and batches."""
 
-from .action_repeat import ActionRepeat
-from .actions import ActionClip, ActionDiscretize, ActionOffset, ExtraDisabledActions, OneHotAction
+from .actions import ActionClip, ActionDiscretize, ActionOffset, ActionRepeat, ExtraDisabledActions, OneHotAction
 from .contextual import Contextual
 from .episode_ends import FixedLength, Terminated, TimeLimit
 from .flatten import FlattenAction, FlattenObservation
