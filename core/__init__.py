@@ -110,8 +110,8 @@ if TYPE_CHECKING:
     )
     from .wrapping.change import Change, Specs
     from .wrapping.lifted import Lifted
+    from .wrapping.multi_wrapper import MultiWrapper
     from .wrapping.one_agent import as_multi, as_single
-    from .wrapping.wrapper import MultiWrapper
 else:
     # Modules that only some programs need are imported on first access to one of their names.
     _LATER = {
@@ -132,8 +132,8 @@ else:
         " Representation Represented RunStats Terminated TimeLimit Validated ValidatedMulti",
         "wrapping.change": "Change Specs",
         "wrapping.lifted": "Lifted",
+        "wrapping.multi_wrapper": "MultiWrapper",
         "wrapping.one_agent": "as_multi as_single",
-        "wrapping.wrapper": "MultiWrapper",
     }
     _MODULE_OF = {name: module for module, names in _LATER.items() for name in names.split()}
 

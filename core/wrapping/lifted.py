@@ -30,8 +30,9 @@ from ..steps.record import ENDED_LANES, OVER, Record
 from .change import SPECS, Change, Specs
 from .delegate import Around, Inner
 from .lifting import over_agents, over_lanes
+from .multi_wrapper import MultiWrapper
 from .stages import ChangeStages
-from .wrapper import MultiWrapper, Wrapper
+from .wrapper import Wrapper
 
 if TYPE_CHECKING:
     _Base = Wrapper  # a type checker takes it for one around an `Env`

@@ -17,7 +17,6 @@ from ..errors import SpecError
 from ..lane_values import stack
 from ..protocol.env import Env, Reset, Step, refuse_masks
 from ..protocol.fast_steps import record_of
-from ..protocol.multi_env import MultiEnv, MultiReset, MultiStep
 from ..spec import sample
 from ..spec.base import shown
 from ..steps.record import Record
@@ -84,38 +83,3 @@ class Wrapper(Around[Env], Env):
         if n is None:
             return sample(self.action_spec, rng)
         return stack(self.action_spec, [sample(self.action_spec, rng) for _ in range(n)])
-
-
-class MultiWrapper(Around[MultiEnv], MultiEnv):
-    """A multi-agent environment that behaves like `env`. Subclass it and override the differences.
-
-    Args:
-        env: The environment inside.
-    """
-
-    possible_agents: Any = Inner()
-    agents: Any = Inner()
-    turn: Any = Inner()
-
-    def __init__(self, env: MultiEnv) -> None:
-        super().__init__(env)
-        if not isinstance(cast("object", env), MultiEnv):
-            raise SpecError(
-                f"env: expected an environment of several agents, got {shown(env)} of one; "
-                "make the wrapper a Lifted or a Wrapper, or give it as_multi(env)"
-            )
-
-    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
-        return self.env.reset(seed=seed, options=options)
-
-    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
-        return self.env.step(actions)
-
-    step_program = Around[Any].program_inside  # beside `step`, see `program_of`
-
-    @property
-    def step_record(self) -> Record:
-        return record_of(self.env) if type(self).step is MultiWrapper.step else self.outer_record
-
-    def observation(self, agent: Any) -> Any:
-        return self.env.observation(agent)
