@@ -60,6 +60,8 @@ def reason_of(error: Exception) -> str:
     reason = f"{first.rstrip(':')} {call}".strip() if first.startswith("No implementation") else first
     marked = next((line.partition(MARK)[2] for line in lines if MARK in line), None)
     reason = reason if marked is None else marked
+    if reason.startswith("Can't unify return type") and "int64" in reason and "float64" in reason:  # Python 3.12 on
+        reason = "a number that it returns is int on one path and float on another; make it float, as in 0.0"
     if marked is not None and re.match(r"\S+ \(.+, line \d+\): ", marked):
         return marked
     places = re.findall(r'File "([^"]+)", line (\d+):\n(?:\s*def (\w+)\()?', text)

@@ -264,12 +264,12 @@ class Functions:
         if numba_version() is None:
             return True
         from numba import from_dtype, typeof
-        from numba.core.errors import NumbaError
+        from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
         initial = self.compiled(["initial"], own_dtype)["initial"]
         try:
             initial.compile((self.own_type, typeof(Stream(0, 0, 0, 0)), from_dtype(context_dtype)))
-        except (NumbaError, NotCompilable):
+        except (NumbaError, UnsupportedBytecodeError, NotCompilable):
             return False
         return True
 
@@ -290,7 +290,7 @@ _SYNTAX = {
 def _check_syntax(code: CodeType, title: str) -> None:
     line: Any = code.co_firstlineno
     for one in dis.get_instructions(code):
-        line = one.starts_line or line
+        line = (one.positions and one.positions.lineno) or line
         if one.opname in _SYNTAX:
             raise NotCompilable(f"{title} ({Path(code.co_filename).name}, line {line}): {_SYNTAX[one.opname]}")
 

@@ -242,7 +242,7 @@ class Unpaid(Plain):
         ),
         (
             lambda self, state, action, rng: state._replace(count=state.count + 1 if state.count < 100 else 0.5),
-            r"Moving.transition \(.*line \d+\): a number is int on one path and float on another.* 0.0 or float",
+            r"\(.*line \d+\): .*a number .*is int on one path and float on another.* 0.0",
         ),
         (
             lambda self, state, action, rng: state._replace(count=state.count / 2),
