@@ -1105,6 +1105,25 @@ def test_one_number_is_put_in_several_lanes(env):
     assert [context["m"] for context in env.context] == [3.0, 3.0, 1.0]
 
 
+class Noted(envoi.Lanes):
+    """Lanes in a loop that note what was put last."""
+
+    put = ()
+
+    def put_context(self, context, lanes):
+        self.put = [*context]
+        super().put_context(context, lanes)
+
+
+def test_a_loop_is_given_the_features_that_differ():
+    lanes = Noted([Pendulum() for _ in range(3)])
+    env = envoi.Contextual(lanes, {"a": {"m": 0.5, "g": 3.0}, "b": {"m": 2.0, "g": 3.0}})
+    for masses, put in (([0.5, 2.0, 0.5], set(env.context[0])), ([2.0, 0.5, 2.0], {"m"})):
+        env.reset()
+        assert (lanes.context["m"], lanes.context["g"]) == (masses, [3.0] * 3)
+        assert {*lanes.put} == put
+
+
 def test_a_selector_of_another_set_is_refused():
     selector = envoi.context.Random()
     envoi.Contextual(envoi.models.make("cartpole"), [{"length": 0.3}], context_selector=selector)

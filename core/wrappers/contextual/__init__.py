@@ -619,8 +619,11 @@ class Contextual(Lifted):
         before, self._in_force, table = self._in_force, now, now.table
         if self._takes_coming:
             self._inmost.coming = Coming(table, before.place, now.place)
-        elif self._takes_columns and table.are_named(before.place[lanes], now.place[lanes]):
-            self._inmost.put_context(table.values(now.place[lanes]), lanes)
+        elif self._sets_lanes and table.are_named(before.place[lanes], now.place[lanes]):
+            values, which = table.values(now.place[lanes]), cast("Any", lanes)  # not of features that are alike
+            if not self._takes_columns:
+                values, which = {name: column.tolist() for name, column in values.items()}, lanes.tolist()
+            self._inmost.put_context(values, which)
         else:
             self._bind(now.in_lanes(), lanes.tolist())
         self._show()
