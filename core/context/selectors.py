@@ -205,12 +205,13 @@ class Selector(ABC):
     def corners(self, default: Context) -> list[dict[str, Any]]:
         """Returns contexts between which all lie that can be sampled, with other features as in `default`.
 
-        The first has the lowest value of each sampled feature, the last the highest; each choice of a `Categorical` is
-        in one of them.
+        The first has the lowest value of each sampled feature, the last the highest. Of those between, one has all
+        others at their lowest for each further value of a feature, such as a choice of a `Categorical`: an environment
+        refuses there features of which one may exceed another.
         """
         ends = {name: extremes(feature) for name, feature in self.drawn_from.items()}
-        count = max(map(len, ends.values()), default=1)
-        return [{**default, **{n: one[min(i, len(one) - 1)] for n, one in ends.items()}} for i in range(count)]
+        lowest, highest = ({**default, **{name: each[i] for name, each in ends.items()}} for i in (0, -1))
+        return [lowest, *({**lowest, name: one} for name, each in ends.items() for one in each[1:]), highest]
 
     def _unknown(self, context_id: Any) -> str:
         if not self.contexts:

@@ -8,8 +8,9 @@ from depth import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envoi import ContextError, validate
+from envoi import ContextError, Contextual, UniformFloat, validate
 from envoi.adapters import from_gymnasium, load
+from envoi.context import Sampled
 
 STEPS = 40
 NAMES = ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0"]
@@ -108,6 +109,12 @@ def test_options_of_a_reset_go_before_the_initial_state_of_the_context():
 def test_bounds_in_the_wrong_order_are_refused(name, context, feature):
     with pytest.raises(ContextError, match=rf"context\['{feature}'\]: expected at most"):
         imported(name, context)
+
+
+def test_ranges_that_may_be_in_the_wrong_order_are_refused():
+    starts = UniformFloat("min_position_start", -0.9, -0.2), UniformFloat("max_position_start", -0.7, -0.1)
+    with pytest.raises(ContextError, match=r"expected at most max_position_start \(-0.7\), got -0.2"):
+        Contextual(load("gymnasium:MountainCar-v0"), context_selector=Sampled(starts))
 
 
 def _contexts(name):
