@@ -71,8 +71,8 @@ def plain(value: Any) -> Any:
 
 def text_of(value: Any) -> str:
     """Returns the repr of a value; the name of a function, class or other object whose repr would be an address."""
-    name = getattr(value, "__name__", f"<{type(value).__name__}>")
-    return name if callable(value) or type(value).__repr__ is object.__repr__ else repr(value)
+    name, text = getattr(value, "__name__", None), repr(value)
+    return name or (f"<{type(value).__name__}>" if " at 0x" in text else text)
 
 
 def is_number(value: Any) -> bool:

@@ -6,6 +6,7 @@ import math
 import pickle
 import sys
 import warnings
+from dataclasses import dataclass
 
 import ConfigSpace
 import numpy as np
@@ -229,10 +230,21 @@ def test_a_wrong_value_is_refused_with_what_was_expected(context, message):
         POLE.verify(context, "contexts['a']")
 
 
+@dataclass(frozen=True)
+class Power:
+    by: int
+
+    def __call__(self, x):
+        return x**self.by
+
+
 def test_messages_name_objects_and_not_their_addresses():
     space = ContextSpace([Categorical("rule", (len, Categorical, object()))])
     with pytest.raises(ContextError, match=r"expected one of len, Categorical, <object>, got print$"):
         space.verify({"rule": print})
+    space = ContextSpace([Categorical("rule", (Power(2), Power(3)))])
+    with pytest.raises(ContextError, match=r"expected one of Power\(by=2\), Power\(by=3\), got 1"):
+        space.verify({"rule": 1})
     assert "0x" not in str(inspect.signature(Categorical))
 
 
