@@ -16,6 +16,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -388,7 +389,10 @@ class Lane:
         """Acts, and returns the episode's row if that ended it."""
         here, row = self.seat, self._row
         if self._spec is not None:
-            envoi.validate(self._spec, self._fitted(action), "policy: action")
+            fitted = action
+            with suppress(AttributeError, LookupError, TypeError, ValueError):  # of one of another structure
+                fitted = self._fitted(action)
+            envoi.validate(self._spec, fitted, "policy: action")
         with one_line():
             here.observation, reward, terminated, truncated, *more, here.info = here.env.step(action)
             here.reward = float(reward)

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_models import Steps
 from stable_baselines3 import DQN, PPO
 from wrong_envs import Endless
 
@@ -459,6 +460,15 @@ def torque(value, dtype="float64"):
 def test_actions_outside_of_their_spec_are_named(policy, env, message):
     with pytest.raises(envoi.SpecError, match=message):
         evaluate(policy, env, episodes=1)
+
+
+@pytest.mark.parametrize(("action", "message"), [(3, r"expected \(index, value\), got 3"), ((7, 1), "expected 0 … 1")])
+def test_actions_of_another_structure_are_named(action, message):
+    class Either(Steps):
+        action_spec = envoi.OneOf((envoi.Discrete(2), envoi.Discrete(3)))
+
+    with pytest.raises(envoi.SpecError, match=f"policy: action.*{message}"):
+        evaluate(lambda seen: action, Either(), episodes=1)
 
 
 def test_actions_of_another_width_are_taken():
