@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import Steps
 from stable_baselines3 import DQN, PPO
 from wrong_envs import Endless
 
@@ -464,6 +463,8 @@ def test_actions_outside_of_their_spec_are_named(policy, env, message):
 
 @pytest.mark.parametrize(("action", "message"), [(3, r"expected \(index, value\), got 3"), ((7, 1), "expected 0 … 1")])
 def test_actions_of_another_structure_are_named(action, message):
+    from small_models import Steps  # not above, because Ray's tasks import this module
+
     class Either(Steps):
         action_spec = envoi.OneOf((envoi.Discrete(2), envoi.Discrete(3)))
 
