@@ -36,7 +36,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 class LanesStep(NamedTuple):
-    """The steps of some lanes of a batch whose lanes are stepped independently of one another."""
+    """The steps of some lanes of a batch that can step its lanes independently."""
 
     lanes: NDArray[np.intp]  # the indices of k lanes, of shape (k,)
     step: Step  # with leaves of shape (k, …)
@@ -162,7 +162,7 @@ class BatchEnv(Env):
 
 
 def step_masks(batch: Any, restart: Any = None, hold: Any = None) -> tuple[Mask | None, Mask | None]:
-    """Returns the two masks of a batch's step as arrays, after checking them; None for one that has no lane."""
+    """Checks the two masks of a batch's step and returns them as arrays; None for a mask that selects no lane."""
     restart, hold = (as_mask(mask, batch.batch_size, what) for mask, what in ((restart, "restart"), (hold, "hold")))
     restart = restart if restart is not None and np.count_nonzero(restart) else None
     if hold is None or not np.count_nonzero(hold):
@@ -176,19 +176,19 @@ def step_masks(batch: Any, restart: Any = None, hold: Any = None) -> tuple[Mask 
 
 
 def check_count(path: str, values: Any, n: int) -> None:
-    """Refuses values of another number than that of the lanes, which numpy may stretch."""
+    """Checks that values have one entry per lane; numpy would broadcast a single one."""
     found = values.shape[:1] if isinstance(values, AnyArray) else (len(values),) if hasattr(values, "__len__") else ()
     if found != (n,):
         raise SpecError(f"{path}: expected one for each of {n} lanes, got {found[0] if found else shown(values)}")
 
 
 def each_of(context: Mapping[str, Any], n: int) -> Mapping[str, Any]:
-    """Returns a context of n lanes, by feature one value a lane, of one that may have one value for all."""
+    """Returns a context with one value per lane for each feature, by repeating values that all lanes share."""
     return {name: value if np.ndim(value) else [value] * n for name, value in context.items()}
 
 
 def full_lanes_step(values: Any, discount_spec: SpecTree, n: int) -> Step:
-    """Returns a step of a batch with the flags and discounts that a fast step left out."""
+    """Makes a batch's `Step`, and fills in flags and discounts that a fast step left out as None."""
     observation, reward, terminated, truncated, discount, infos = values
     if terminated is None:
         terminated, truncated = np.zeros(n, bool), np.zeros(n, bool)
@@ -198,7 +198,7 @@ def full_lanes_step(values: Any, discount_spec: SpecTree, n: int) -> Step:
 
 
 def as_lanes_step(program: Program) -> Finish:
-    """Returns the finish that makes a `Step` of many lanes."""
+    """Returns the last lines of a written batch step, which make a `Step`."""
     batch = program.opening and program.opening.names["batch"]
     values = f"({', '.join(VALUES)}), batch.discount_spec, batch.batch_size"
     return Finish(
@@ -207,7 +207,7 @@ def as_lanes_step(program: Program) -> Finish:
 
 
 def either(one: Mask | None, other: Mask | None) -> Mask | None:
-    """Returns the lanes that are in one of two masks; None for none."""
+    """Returns the union of two masks; None if both are None."""
     return other if one is None else one if other is None else one | other
 
 

@@ -72,7 +72,7 @@ make_step = cast(
 
 
 def full_step(values: tuple[Any, Any, bool, bool, Any, Info]) -> Step:
-    """Returns a `Step` of six values, with the discount filled in where it is None for the default."""
+    """Makes a `Step` of six values; replaces a discount of None by the default."""
     if values[4] is not None:
         return make_step(values)
     observation, reward, terminated, truncated, _, info = values
@@ -80,7 +80,7 @@ def full_step(values: tuple[Any, Any, bool, bool, Any, Info]) -> Step:
 
 
 def as_step(program: Program) -> Finish:
-    """Returns the finish that makes a `Step`."""
+    """Returns the last lines of a written step, which make a `Step`."""
     usual = "0.0 if terminated else 1.0"
     factor = f"({usual}) if discount is None else discount" if program.writes("discount") else usual
     values = f"observation, reward, terminated, truncated, {factor}, info"

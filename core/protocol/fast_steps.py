@@ -59,13 +59,13 @@ def step_around(env: Env | MultiEnv, finish: Callable[[Program], Finish]) -> Cal
 
 
 def program_of(env: Env | MultiEnv) -> Program:
-    """Returns the program of an environment's step; of one whose `step` is its own, one stage that calls it."""
+    """Returns the program of an environment's step. If a user overrides `step`, its only stage calls that."""
     program = _beside_step(env, "step_program", None)
     return program_that_calls(env) if program is None else program()
 
 
 def program_that_calls(env: Env | MultiEnv) -> Program:
-    """Returns a program of one stage, which calls the step of an environment."""
+    """Returns a program with a single stage, which calls the environment's `step`."""
     title = f"{library_name(type(env), 'a layer')}: called as it is"
     if getattr(env, "batch_size", None) is not None:
         return _program_of_lanes(cast("Any", env), title)
@@ -77,7 +77,7 @@ def program_that_calls(env: Env | MultiEnv) -> Program:
 
 
 def masks_of(batch: Env) -> Stage:
-    """Returns the stage before all others of a batch, which checks the masks."""
+    """Returns the first stage of a batch, which checks the masks."""
     masks = """\
 idle = None
 if restart is not None or hold is not None:
@@ -102,7 +102,7 @@ def record_of(env: Env | MultiEnv) -> Record:
 
 
 def _given_masks(restart: Any, hold: Any) -> tuple[Any, ...]:
-    """Returns the masks to pass on, without those that are None: a user's own step need not accept them."""
+    """Returns the arguments for the masks. Leaves out masks that are None, which a user's `step` may not accept."""
     return (restart, hold) if hold is not None else () if restart is None else (restart,)
 
 
@@ -124,9 +124,9 @@ def rows_step(env: MultiEnv) -> Callable[[Sequence[Any]], tuple[Any, ...]] | Non
 
 
 def _beside_step(env: Env | MultiEnv, name: str, otherwise: Any) -> Any:
-    """Returns a method that takes the place of an environment's `step`, unless that is the user's own.
+    """Returns the named method, which envoi calls in place of `step`; `otherwise` if a user overrides `step`.
 
-    It does not hold if a class below the one that defines it defines `step` or `step_values`, or if a step is patched
+    `step` counts as overridden if a subclass of the method's class defines `step` or `step_values`, or if it is patched
     onto the instance.
     """
     # Not by `vars(env)`: CPython 3.11 reads an object's attributes more slowly once its dict was asked for.
@@ -165,7 +165,7 @@ def explain(env: Any) -> str:
 
 
 def _plain_title(env: Any) -> str:
-    """Returns the title of a step that is called as it is."""
+    """Returns the title of a step that envoi calls unchanged."""
     known = (library_name(kind, "") for kind in type(env).__mro__)
     name = next(filter(None, known), "")
     if not name:

@@ -68,11 +68,11 @@ class Infos(Sequence[Info]):
         )
 
     def replaced(self, mask: NDArray[np.bool_], other: Infos) -> Infos:
-        """Returns infos with those of some lanes replaced.
+        """Returns a copy in which some lanes have other infos.
 
         Args:
             mask: The lanes, bool of shape (n,).
-            other: Their infos, of as many lanes.
+            other: The infos from which these lanes are copied, of n lanes too.
         """
         mine, its = self.columns, other.columns
         if mine is None or its is None or not all(map(_are_alike, mine.values(), map(its.get, mine, mine.values()))):
@@ -123,9 +123,9 @@ class Infos(Sequence[Info]):
 
 
 def _overlaid(*layers: tuple[Mapping[Any, Any], Any, Any]) -> tuple[dict[Any, Any], dict[Any, Any] | None]:
-    """Returns the columns of layers, and the masks of those that only some lanes have; later layers are on top.
+    """Merges layers of columns, later ones on top. Also returns masks for columns that not all lanes have.
 
-    A layer is its columns, the lanes that have them (None for all), and those that have single columns, by name.
+    A layer is `(columns, mask of its lanes or None for all, masks of single columns by name)`.
     """
     found: dict[Any, Any] = {}
     some: dict[Any, Any] = {}
@@ -145,7 +145,7 @@ def _overlaid(*layers: tuple[Mapping[Any, Any], Any, Any]) -> tuple[dict[Any, An
 
 
 def _are_alike(one: Any, other: Any) -> bool:
-    """Returns True for two columns that can be one."""
+    """Returns True if two columns have the same dtype and shape, so that they can be merged."""
     return (
         isinstance(one, AnyArray)
         and isinstance(other, AnyArray)

@@ -82,7 +82,7 @@ make_multi_step = cast(
 
 
 def full_multi_step(values: MultiStepValues) -> MultiStep:
-    """Returns six values as a `MultiStep`, with the flags and discounts that those of a quiet step leave out."""
+    """Makes a `MultiStep` of six values; fills in flags and discounts if they are None, as in a quiet step."""
     observations, rewards, terminated, _, _, infos = values
     if terminated is not None:
         return make_multi_step(values)
@@ -91,7 +91,7 @@ def full_multi_step(values: MultiStepValues) -> MultiStep:
 
 
 def as_multi_step(program: Program) -> Finish:
-    """Returns the finish that makes a `MultiStep`."""
+    """Returns the last lines of a written step, which make a `MultiStep`."""
     values = f"return full_multi_step(({', '.join(VALUES)}))"
     return Finish("a MultiStep", values, names={"full_multi_step": full_multi_step})
 

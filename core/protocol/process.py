@@ -37,7 +37,7 @@ class Snapshot:
 
 
 def taking_back(env: Any, names: Iterable[str]) -> Callable[[], None]:
-    """Returns a function that gives attributes the values back that they have now."""
+    """Returns a function that sets attributes back to their present values."""
     held = [(name, getattr(env, name)) for name in names]
 
     def take_back() -> None:
@@ -48,7 +48,7 @@ def taking_back(env: Any, names: Iterable[str]) -> Callable[[], None]:
 
 
 class _Undeclared:
-    """The place of a spec that no subclass has declared; names it, and what to write for a gymnasium space."""
+    """Raises an error for a spec that no subclass declares. If there is a gymnasium space, names its counterpart."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -62,7 +62,7 @@ class _Undeclared:
 
 
 class Kind(ABCMeta):
-    """The metaclass of environments, by which a `Lifted` is an instance of `Env` or `MultiEnv` as what is inside it."""
+    """Metaclass of environments: a `Lifted` is an instance of `Env` or `MultiEnv`, as its inner environment is."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if super().__instancecheck__(instance):
@@ -249,7 +249,7 @@ class Process(metaclass=Kind):
 
     @property
     def _kind(self) -> type:
-        """The class of the environment that a snapshot stores, in place of a generated subclass of it."""
+        """The class that a snapshot records. A generated subclass returns the class that it replaces."""
         return type(self)
 
     def _content(self, snapshot: Snapshot) -> Any:

@@ -26,7 +26,7 @@ def refuse_misspelt(options: Mapping[Any, Any], features: Iterable[str]) -> None
 
 
 def split(options: Mapping[Any, Any], space: ContextSpace) -> tuple[dict[str, Any] | None, dict[Any, Any]]:
-    """Splits the options of a model with features into the context that they give and all others."""
+    """Splits the options of a model that has features into the given context, or None, and all other options."""
     features = space.features
     refuse_misspelt(options, features)
     rest = dict(options)
@@ -46,7 +46,7 @@ def split(options: Mapping[Any, Any], space: ContextSpace) -> tuple[dict[str, An
 
 
 def of_the_episode(space: ContextSpace | None, context: dict[str, Any], options: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Returns the context of an episode whose reset has options: the argument of `Model.initial`."""
+    """Returns the context of an episode with reset options: the argument of `Model.initial`."""
     if space is None:
         return {**context, **options}
     whole, rest = split(options, space)

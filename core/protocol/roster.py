@@ -28,12 +28,12 @@ _MOST_TURNS = 64
 
 
 class LeftWithoutEnd(EpisodeError, SpecError):
-    """An agent is in play no more, and was neither terminated nor truncated."""
+    """An agent left the game without being terminated or truncated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The agents of an episode at one time."""
+    """The agents of an episode at one point in time."""
 
     possible: tuple[Any, ...]
     playing: tuple[Any, ...] = ()
@@ -49,7 +49,7 @@ class Roster:
         return self.playing if self.turn is None else self.turn
 
     def begin(self, playing: Iterable[Any], turn: Sequence[Any] | None = None) -> Roster:
-        """Returns the roster at the beginning of an episode; one without agents is over at once."""
+        """Returns the roster at the beginning of an episode. If no agent is in play, the episode is over at once."""
         now = self.order(playing)
         return Roster(self.possible, now, frozenset(), _checked_turn(turn, now), RUNNING if now else OVER)
 
@@ -60,7 +60,7 @@ class Roster:
         turn: Sequence[Any] | None = None,
         where: object = "agents",
     ) -> Roster:
-        """Returns the roster after a step; the very same one if nothing of it has changed."""
+        """Returns the roster after a step; the same object if nothing has changed."""
         if playing is None and not ended and self.playing:
             return self.with_turn(turn)
         listed = set(self.playing if playing is None else playing)
@@ -78,7 +78,7 @@ class Roster:
         return Roster(self.possible, now, all_ended, _checked_turn(turn, now), phase)
 
     def with_turn(self, turn: Sequence[Any] | None) -> Roster:
-        """Returns the roster with another turn; the very same one if it is the same."""
+        """Returns the roster with the given turn; the same object if the turn has not changed."""
         turn = None if turn is None else tuple(turn)
         if turn == self.turn:
             return self
@@ -91,12 +91,12 @@ class Roster:
         return known
 
     def abandoned(self) -> Roster:
-        """Returns the roster of an episode that cannot continue: all agents have ended."""
+        """Returns the roster of an episode that cannot continue: all agents in play have ended."""
         turn = None if self.turn is None else ()
         return Roster(self.possible, (), self.ended.union(self.playing), turn, OVER)
 
     def affected(self, before: Roster) -> tuple[Any, ...]:
-        """Returns the agents that a step speaks of: those in play before it or after it, and those that it ended."""
+        """Returns the agents that a step reports: in play before or after it, or ended by it."""
         if len(self.playing) + len(self.ended) == len(before.playing) + len(before.ended):
             return before.playing  # no agent has joined
         return self.order({*before.playing, *self.playing, *self.ended.difference(before.ended)})
@@ -134,7 +134,7 @@ class Roster:
         check_actions(actions, acting, self.phase)
 
     def unseen(self, agent: Any) -> EpisodeError:
-        """Returns the error for a question about an agent that has not been seen in this episode."""
+        """Returns the error for an observation of an agent that has not been in play in this episode."""
         return EpisodeError(f"observation: {agent!r} {NOT_IN_PLAY if self.phase is RUNNING else self.phase}")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Roster:

@@ -28,10 +28,10 @@ from .record import OVER
 
 
 class Finish(NamedTuple):
-    """The last lines of the function of a step, which return its values.
+    """The last lines of a step function, which return its values.
 
     Attributes:
-        title: For the comment above the lines.
+        title: The comment above the lines.
         last: Lines over the registers of `VALUES`.
         first: Lines before all others, which may return.
         names: The objects that the lines name.
@@ -72,7 +72,7 @@ def _write(program: Any, finish: Any, is_apart: bool, *arguments: Any) -> tuple[
 
 
 def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) -> tuple[str, list[Any]]:
-    """Returns the text of a step, and its objects."""
+    """Returns the source of a step, and the objects that it uses."""
     objects = {"record": program.record, "gate": gate, "OVER": OVER, **program.objects()}
     used = {*registers_read(finish.first), *registers_read(finish.last)}
     for name, value in finish.names.items():
@@ -150,5 +150,5 @@ def _indented(lines: Sequence[str], depth: int) -> list[str]:
 
 
 def _reads_masks(stages: Sequence[Stage]) -> bool:
-    """Returns True if a stage reads masks, but one that checks them by itself."""
+    """Returns True if a stage reads masks without checking them itself."""
     return any(not stage.guarded and {"restart", "hold", "idle"}.intersection(stage.reads) for stage in stages)

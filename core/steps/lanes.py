@@ -15,10 +15,10 @@ from ..spec.base import shown
 
 
 class ElapsedSteps:
-    """The number of steps of each lane's episode, an object that never changes.
+    """The number of steps of each lane's episode, as an immutable object.
 
-    All lanes step together, so a step adds one to a number that they share; only lanes that begin an episode change an
-    array. An upper bound of the counts spares the comparison with a limit that no lane can have reached.
+    All lanes step together, so a step only increments a shared number; only lanes that begin an episode change an
+    array. An upper bound of all counts saves comparing them while no lane can have reached the limit.
 
     Attributes:
         offsets: The count of each lane less `common`.
@@ -31,18 +31,18 @@ class ElapsedSteps:
         self.offsets, self.common, self._bound = offsets, common, bound
 
     def __add__(self, steps: int) -> ElapsedSteps:
-        """Returns the counts after more steps of all lanes."""
+        """Returns the counts after further steps of all lanes."""
         return ElapsedSteps(self.offsets, self.common + steps, self._bound)
 
     def merged(self, other: ElapsedSteps, index: NDArray[np.intp]) -> ElapsedSteps:
-        """Returns these counts, with those of `other` in some lanes."""
+        """Returns a copy in which some lanes have the counts of `other`."""
         offsets, apart = self.offsets.copy(), other.common - self.common
         has_begun = other._bound + other.common > 0  # else all its counts are 0: these lanes begin an episode
         offsets[index] = other.offsets[index] + apart if has_begun else -self.common
         return ElapsedSteps(offsets, self.common, max(self._bound, other._bound + apart))
 
     def cut(self, flags: Any, limit: int) -> Any:
-        """Returns flags, set in the lanes that have reached a limit; the same object if no lane can have."""
+        """Sets the flags of lanes at the limit. Returns the same object if no lane can have reached it."""
         if self._bound + self.common < limit:
             return flags
         self._bound = int(self.offsets.max())
@@ -54,7 +54,7 @@ class ElapsedSteps:
 
 
 def merged(memory: Any, other: Any, lanes: Any) -> Any:
-    """Returns a memory of all lanes, with another one at some of them."""
+    """Returns a copy of the memory in which some lanes have the values of `other`."""
     if memory is other or memory is None:
         return memory
     index = lanes.nonzero()[0]
@@ -64,10 +64,10 @@ def merged(memory: Any, other: Any, lanes: Any) -> Any:
 
 
 def terminate(ended: Any, terminated: Any, truncated: Any, discount: Any) -> tuple[Any, Any, Any]:
-    """Returns the flags and discounts of lanes, some of which a wrapper terminates.
+    """Returns flags and discounts after a wrapper has terminated some lanes.
 
     Args:
-        ended: The lanes that it terminates.
+        ended: The lanes that the wrapper terminates.
         terminated: The lanes that have terminated inside, or None for none.
         truncated: The lanes that are truncated inside, or None for none.
         discount: The discounts, or None for the default.
@@ -87,7 +87,7 @@ def terminate(ended: Any, terminated: Any, truncated: Any, discount: Any) -> tup
 
 
 def cut_off(function: Any, terminated: Any, truncated: Any, memory: Any, idle: Any, none: Any) -> tuple[Any, Any]:
-    """Returns the flags of lanes, with those that a wrapper truncates; None for none.
+    """Returns the flags after a wrapper has truncated some lanes; None for flags that are all False.
 
     Args:
         function: The function of the change, `(flags, memory) -> flags`.
@@ -108,7 +108,7 @@ def cut_off(function: Any, terminated: Any, truncated: Any, memory: Any, idle: A
 
 
 def zeroed(values: Any, lanes: Any, spec: SpecTree, zero: Any = None) -> Any:
-    """Returns values of all lanes, with zeros at some of them."""
+    """Returns a copy of the values of all lanes, with zeros in some lanes."""
 
     def some(leaf: Spec, all_lanes: Any) -> Any:
         nothing = leaf.zeros() if zero is None else zero

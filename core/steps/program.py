@@ -111,7 +111,7 @@ class Program:
         local: Iterable[str] = (),
         holders: Mapping[str, Any] | None = None,
     ) -> Program:
-        """Returns the program of a layer around this one."""
+        """Returns a program with the stages of a layer around these."""
         return replace(
             self,
             stages=(*inward, *self.stages, *outward),
@@ -121,7 +121,7 @@ class Program:
         )
 
     def writes(self, name: str) -> bool:
-        """Returns True if a stage sets a register."""
+        """Returns True if a stage sets the register."""
         return any(name in stage.writes for stage in self.stages)
 
     def objects(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Program:
 
 @cache
 def _registers(lines: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the names that statements read before they set them, and those that they set."""
+    """Returns the names that statements read before setting them, and the names that they set."""
     read: dict[str, None] = {}
     written: dict[str, None] = {}
     bound: set[str] = set()
@@ -151,7 +151,7 @@ def _registers(lines: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def registers_read(lines: str, names: Iterable[str] = ()) -> tuple[str, ...]:
-    """Returns the names that lines read before they set them, but for those of objects."""
+    """Returns the names that lines read before setting them, except the names of objects."""
     return tuple(name for name in _registers(lines)[0] if name not in names)
 
 
@@ -162,20 +162,20 @@ _TEXTS: dict[str, str] = {}
 
 
 def titled(title: str, lines: str | Sequence[str]) -> list[str]:
-    """Returns lines below a comment; none for none."""
+    """Returns lines with a title above them as a comment; an empty list if there are no lines."""
     found = lines.splitlines() if isinstance(lines, str) else list(lines)
     return [f"# {title}", *found] if found else []
 
 
 def text_of(arguments: str, body: Sequence[str], objects: Iterable[str]) -> str:
-    """Returns the text of a function that makes a step of objects."""
+    """Returns the source of `make`, a function that takes objects and returns the step function."""
     lines = indent("\n".join(body), " " * 8)
     return f"def make({', '.join(objects)}):\n    def step({arguments}):\n{lines}\n\n    return step\n"
 
 
 @cache
 def maker(text: str) -> Callable[..., Callable[..., Any]]:
-    """Compiles the text of a step, once."""
+    """Compiles the source of a step; the same source is compiled only once."""
     file = f"<envoi step {blake2s(text.encode(), digest_size=8).hexdigest()}>"
     # Without a time, so that no check for changed files throws it away.
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
@@ -186,13 +186,13 @@ def maker(text: str) -> Callable[..., Callable[..., Any]]:
 
 
 def source_of(step: Any) -> str | None:
-    """Returns the text of a written step; None for any other object."""
+    """Returns the source of a step that envoi wrote, or None for any other object."""
     code = getattr(step, "__code__", None)
     return _TEXTS.get(code.co_filename) if isinstance(code, CodeType) else None
 
 
 def library_name(kind: type, otherwise: str) -> str:
-    """Returns the name of a class of the library, for titles, which never have text of a user."""
+    """Returns the class's name if the library defines the class, else `otherwise`: titles contain no user text."""
     ours = kind.__module__.partition(".")[0] == __name__.partition(".")[0] and kind.__name__.isidentifier()
     return kind.__name__ if ours else otherwise
 

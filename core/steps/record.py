@@ -14,7 +14,7 @@ ENDED_LANES = "the episode has ended; reset them by reset(mask=…), or in the n
 
 
 class EpisodeState(Enum):
-    """Where an episode is. As text, the reason why no step can be taken."""
+    """The phase of an episode. Its text is the reason why no step can be taken."""
 
     NOT_BEGUN = auto()
     RUNNING = auto()
@@ -31,7 +31,7 @@ _REASONS = {NOT_BEGUN: NOT_RESET, OVER: ENDED}
 
 
 class Record:
-    """Where the episode of one lane is, for all layers that step as one function.
+    """The phase of one lane's episode, shared by all layers that step as one function.
 
     Attributes:
         halt: The reason why no step can be taken; None while the episode is running.
@@ -45,7 +45,7 @@ class Record:
 
     @property
     def phase(self) -> EpisodeState:
-        """Where the episode is."""
+        """The phase of the episode."""
         return self.halt or RUNNING
 
     @phase.setter
@@ -57,11 +57,11 @@ class Record:
         raise EpisodeError(f"step: {self.phase}")
 
     def add(self, gate: Any) -> None:
-        """Adds the gate of a written step, which `stale` outdates."""
+        """Adds the gate of a written step, so that `stale` can mark it."""
         self._gates.add(gate)
 
     def stale(self) -> None:
-        """Makes all steps that were written around this record be written again when they are called next."""
+        """Marks all steps written for this record as stale, so that their next call writes them again."""
         for gate in self._gates:
             gate.is_stale = True
         self._gates.clear()
