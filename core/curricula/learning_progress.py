@@ -50,8 +50,8 @@ class LearningProgress(Curriculum):
         for name, part in (("smoothing", smoothing), ("reweighing", reweighing), ("uniform", uniform)):
             check_number(name, part, 0, 1)
         check_number("update_every", update_every, 1, integer=True)
-        if bounds is not None and not (len(bounds) == 2 and bounds[0] < bounds[1]):
-            raise ContextError(f"bounds: expected (low, high) of returns with low < high, got {bounds!r}")
+        if bounds is not None and not (len(bounds) == 2 and -np.inf < bounds[0] < bounds[1] < np.inf):
+            raise ContextError(f"bounds: expected finite (low, high) of returns with low < high, got {bounds!r}")
         self.smoothing, self.reweighing, self.uniform = smoothing, reweighing, uniform
         self.update_every, self.bounds = update_every, bounds
         self._instead_of_success = "LearningProgress(bounds=(low, high)) of returns" if bounds is None else ""

@@ -174,9 +174,11 @@ class Settings(EnvOptions):
             object.__setattr__(self, name, value)
 
     def _check_contexts(self) -> None:
-        for name in ("contexts", "eval_contexts"):
+        for name in ("contexts", "eval_contexts", "curriculum"):
             given = getattr(self, name)
-            if given is not None and (file := Path(given).expanduser()).is_file():
+            if given is not None and not isinstance(given, (str, Path)):
+                raise envoi.EnvoiError(f"{name}: expected a text, got {given!r}; contexts by id belong in a file")
+            if name != "curriculum" and given is not None and (file := Path(given).expanduser()).is_file():
                 self._replace(**{name: str(file.resolve())})  # a resumed job may run elsewhere
         if self.curriculum is not None:
             _curriculum_of(self.curriculum, self.seed)
@@ -350,7 +352,7 @@ def _curriculum_of(text: str, seed: int) -> Curriculum:
         low, high = map(float, ends.split(","))
     except ValueError:
         low = high = 0.0
-    if name != "learning-progress" or not low < high:
+    if name != "learning-progress" or not float("-inf") < low < high < float("inf"):
         raise envoi.EnvoiError(f"curriculum: expected learning-progress:LOW,HIGH with LOW < HIGH, got {text!r}")
     return LearningProgress(bounds=(low, high), seed=seed)
 

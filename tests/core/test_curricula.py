@@ -457,6 +457,7 @@ def test_contexts_that_a_curriculum_cannot_use(curriculum, contexts, message):
         (lambda: Annealed({"x": (0, 1)}, {"y": (0, 1)}, 9), "the same features"),
         (lambda: LearningProgress(baseline={"a": 1}), r"baseline\['a'\]: expected a number from 0"),
         (lambda: LearningProgress(bounds=(1, 1)), "bounds: expected"),
+        (lambda: LearningProgress(bounds=(0, np.inf)), "bounds: expected finite"),
         (lambda: PrioritizedLevelReplay("regret"), "score: expected one of"),
         (lambda: PrioritizedLevelReplay(temperature=0), "temperature: expected a number"),
         (lambda: PrioritizedLevelReplay(buffer=9), "buffer: expected None"),

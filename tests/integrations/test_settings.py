@@ -59,6 +59,8 @@ def test_job_without_a_goal_gets_the_default():
         ({"module": "nets:Mine"}, "python:module:Class"),
         ({"curriculum": "plr"}, "--contexts"),
         ({"contexts": "length=0.3,0.5", "curriculum": "prl"}, "did you mean 'plr'"),
+        ({"contexts": "length=0.3,0.5", "curriculum": "learning-progress:0,inf"}, "LOW,HIGH with LOW < HIGH, got"),
+        ({"curriculum": 3}, "curriculum: expected a text, got 3"),
     ],
 )
 def test_invalid_values_are_refused(wrong, hint):
@@ -220,6 +222,11 @@ def test_wrong_config_file_is_named(tmp_path, text, hint):
     with pytest.raises(envoi.EnvoiError) as caught:
         Settings(**read_config_file(config(tmp_path, text)))
     assert hint in str(caught.value)
+
+
+def test_contexts_in_a_config_file_are_a_text(cli, tmp_path):
+    code, _, err = cli("train", "--config", config(tmp_path, "env: envoi:cartpole\ncontexts: {a: {length: 0.4}}\n"))
+    assert (code, "contexts: expected a text, got {'a'" in err) == (2, True)
 
 
 def test_command_line_wins_over_the_config_file(tmp_path):

@@ -212,7 +212,7 @@ def _train(
         raise envoi.EnvoiError(f"which env? Give its name, {ENV_EXAMPLES}")
     find(algo)
     for name in ("contexts", "eval_contexts"):
-        if values.get(name) is not None:
+        if isinstance(values.get(name), str):  # another value of a file is refused with the settings
             confirm_many(f"--{name.replace('_', '-')}", read_contexts(values[name]), yes)
     with terminal_console() as console, _preparing(console):  # which imports RLlib
         if resume and out is not None and not (values.get("env") and RunFolder(out).blank):
