@@ -1,6 +1,6 @@
 """The common rules of `to_<framework>`, `from_<framework>` and `losses`, for all frameworks.
 
-Export: an environment of the framework is returned as it is; an import of one that was not changed since gives its
+Export: an environment of the framework is returned unchanged; an unmodified import is replaced by its
 source; any other environment gets a form. An argument that requires more than the conversion, such as `validate`,
 always makes a form. Import: a form gives its core; an environment of another framework is refused by name; any other
 gets an importer.
@@ -54,7 +54,7 @@ def exported(
 
 
 def source_of(core: Any, importers: Kinds) -> Any:
-    """Returns the source of an import from a framework that was not changed since, or None."""
+    """Returns the source of an import from a framework, or None if `core` is no such import or was modified."""
     inner = core.env if isinstance(core, Sole) else core
     if isinstance(inner, importers) and isinstance(inner, FromSource) and inner.is_unchanged:
         return inner.source
@@ -70,7 +70,7 @@ def imported(env: Any, framework: str, forms: Kinds, importer: Callable[[Any], A
 
 
 def losses_in(specs: Mapping[str, SpecTree], convert: Callable[[Any, str], Any]) -> list[Loss]:
-    """Returns a loss for each leaf that a framework refuses, or for a nested spec that it refuses for its nesting."""
+    """Returns a loss for each refused leaf, or one for the whole spec if only its nesting is refused."""
     found: list[Loss] = []
     for what, spec in specs.items():
         refused = [loss for path, leaf in leaves(spec, what) for loss in refusal(leaf, path, convert)]
@@ -79,7 +79,7 @@ def losses_in(specs: Mapping[str, SpecTree], convert: Callable[[Any, str], Any])
 
 
 def refusal(spec: SpecTree, path: str, convert: Callable[[Any, str], Any]) -> list[Loss]:
-    """Returns the loss for a spec that cannot be converted; an empty list for one that can."""
+    """Returns a list with the loss if a spec cannot be converted, otherwise an empty list."""
     try:
         convert(spec, path)
     except LossyConversion as error:
@@ -90,7 +90,7 @@ def refusal(spec: SpecTree, path: str, convert: Callable[[Any, str], Any]) -> li
 def losses_for(
     env: Env | MultiEnv, losses: Callable[[Core], list[Loss]], to_core: Callable[[Env | MultiEnv], Core]
 ) -> list[Loss]:
-    """Returns the losses of an environment in a framework, with its number of agents adapted."""
+    """Returns the losses of an environment in a framework, after `to_core` has adapted the number of agents."""
     try:
         core = to_core(env)
     except LossyConversion as error:
@@ -102,7 +102,7 @@ def losses_for(
 
 
 def one_agent(env: Env | MultiEnv, target: str) -> Env:
-    """Returns an environment as one of a single agent, for a framework that supports only one."""
+    """Converts an environment to a single-agent `Env`, for a framework that supports only one agent."""
     if isinstance(env, Env):
         return env
     if len(env.possible_agents) == 1:
@@ -114,7 +114,7 @@ def one_agent(env: Env | MultiEnv, target: str) -> Env:
 
 
 def acts_at_once(env: MultiEnv) -> bool | None:
-    """Returns True if all agents in play act in every step; None where an episode must begin to know it."""
+    """Returns True if all agents in play act simultaneously in every step; None if that is unknown before a reset."""
     while isinstance(env, MultiWrapper):
         env = env.env
     return True if type(env).turn is MultiEnv.turn else getattr(env, "at_once", None)
@@ -143,7 +143,7 @@ def core_layers(core: Any) -> list[Any]:
 
 
 def innermost(core: Any) -> Any:
-    """Returns the environment inside all core wrappers; for a loop over lanes, that of the first lane."""
+    """Returns the environment inside all core wrappers. For a loop over lanes, looks into the first lane."""
     base = core_layers(core)[-1]
     return innermost(base.members[0]) if isinstance(base, Lanes) else base
 
@@ -155,7 +155,7 @@ def rewarder_of(core: Any) -> Rewarder | None:
 
 
 def context_of(core: Any) -> Mapping[str, Any] | None:
-    """Returns the context that was set on an environment; None if none was, or if lanes may have different ones."""
+    """Returns the context that was set on an environment. Returns None if there is none, and for native batches."""
     base = innermost(core)
     return None if isinstance(base, BatchEnv) else getattr(base, "given_context", None) or None
 

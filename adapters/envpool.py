@@ -122,7 +122,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
     # Values.
 
     def _encoded(self, action: Any, lanes: int, rows: Any = slice(None)) -> dict[str, NDArray[Any]]:
-        """Returns the actions of some lanes, or some rows of these, as the pool takes them, by the pool's names."""
+        """Returns the rows `rows` of the actions of `lanes` lanes, as the dict of arrays that the pool takes."""
         found = {".".join(path) or "action": value for path, value in _by_path(self.action_spec, action)}
         values = found if len(self._sent_specs) > 1 else dict(zip(self._sent_specs, found.values(), strict=True))
         result: dict[str, NDArray[Any]] = {}
@@ -215,7 +215,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         self.source.send(self._encoded(action, len(lanes)), lanes.astype(np.int32))
 
     def _received(self, count: int, is_reset: bool = False) -> tuple[NDArray[np.intp], tuple[Any, ...]]:
-        """Returns lanes, in ascending order, and their values: without reward and flags after a reset."""
+        """Receives `count` lanes. Returns their sorted indices and their values; a reset has no reward and flags."""
         if self.count < self.batch_size and count % self.count:
             raise SpecError(f"{self!r}: expected a multiple of its batch_size {self.count} as lanes, got {count}")
         parts: list[tuple[Any, ...]] = []
@@ -327,7 +327,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
 
 
 def _lane_shape(spec: Any) -> tuple[int, ...]:
-    """Returns the shape of one lane's value, of which the spec of a pool has an axis of players first, or none."""
+    """Returns the shape of one lane's value, without the axis of players that a pool's spec may begin with."""
     shape = tuple(spec.shape)
     return shape[1:] if shape[:1] == (-1,) else shape
 
@@ -343,14 +343,14 @@ def _by_path(spec: SpecTree, values: Any, path: tuple[str, ...] = ()) -> list[tu
 
 
 def _joined(parts: Sequence[Any], order: NDArray[np.intp]) -> Any:
-    """Returns nested arrays of several batches as one, in another order."""
+    """Concatenates the nested arrays of several batches, and sorts their rows by `order`."""
     if len(parts) == 1 and (order[1:] > order[:-1]).all():
         return parts[0]
     return map_leaves(lambda *each: np.concatenate(each)[order], *parts)
 
 
 def _scattered(before: Any, lanes: NDArray[np.intp], some: Any, n: int) -> Any:
-    """Returns the values of all n lanes, with new ones in some of them."""
+    """Returns the values of all n lanes: `some` in the given lanes, `before` (or zeros) in the others."""
     if len(lanes) == n:
         return some
     if before is None:
@@ -388,7 +388,7 @@ def load(scheme: str, name: str, n: int | None = None, num_envs: int | None = No
     Args:
         scheme: `"envpool"`.
         name: The id, such as `"Pong-v5"`.
-        n: The number of lanes; None for that of `num_envs`, or 1.
+        n: The number of lanes; None for `num_envs`, or 1 without that.
         num_envs: The same, by envpool's name.
         **arguments: Arguments for `envpool.make_gymnasium`, such as `batch_size`, `num_threads` and `seed`.
 

@@ -7,5 +7,5 @@ Ranges = dict[str, tuple[float, float]]
 
 
 def feature(name: str, low: float, high: float, default: float, kind: type = UniformFloat) -> UniformFloat:
-    """Returns a feature with wider bounds where its default needs them: sources are made with any values."""
+    """Makes a feature. Widens the bounds if the default lies outside, because a source may have any values."""
     return kind(name, min(low, default), max(high, default), default)

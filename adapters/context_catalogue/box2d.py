@@ -42,7 +42,7 @@ class _Task:
         self.space = ContextSpace([*_features(self.module, self.constants), *self.others()])
 
     def others(self) -> Iterator[UniformFloat]:
-        """Yields the features that are kept elsewhere."""
+        """Yields the features that are not constants of the environment's module."""
         yield from ()
 
     def apply(self, context: Mapping[str, Any]) -> None:
@@ -60,7 +60,7 @@ class _Task:
         """Adds the globals that are computed from the constants, and those that depend on other features."""
 
     def bounds(self, least: Mapping[str, Any], most: Mapping[str, Any]) -> Bounds:
-        """Returns the lowest and the highest observation under contexts between two."""
+        """Returns the lowest and the highest observation under all contexts from `least` to `most`."""
         space = self.native.observation_space
         low, high = space.low.copy(), space.high.copy()
         if not least == most == self.space.defaults:

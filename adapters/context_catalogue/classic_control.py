@@ -55,7 +55,7 @@ class _Task:
         return np.array([context[name] for name in low]), np.array([context[name] for name in high])
 
     def bounds(self, least: Mapping[str, Any], most: Mapping[str, Any]) -> Bounds:
-        """Returns the lowest and the highest observation under contexts between two."""
+        """Returns the lowest and the highest observation under all contexts from `least` to `most`."""
         raise NotImplementedError
 
 
@@ -110,7 +110,7 @@ class _CartPole(_Task):
 
 
 def _gathered(start: float, acceleration: float, way: float, tau: float) -> float:
-    """Returns a bound of the speed after steps of `tau` seconds, given bounds of acceleration and way."""
+    """Bounds the speed after steps of `tau` seconds, given bounds of the acceleration and of the distance covered."""
     return 1.000001 * (start + acceleration * tau + math.sqrt(2 * acceleration * way))
 
 

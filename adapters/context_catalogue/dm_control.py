@@ -56,7 +56,7 @@ _SHAPE = (
 
 
 def bindable(source: Any) -> Bindable | None:
-    """Returns the features of an environment of dm_control's suite, or of one made of the same parts."""
+    """Returns the features of an environment of dm_control's suite, or of another one built from the same classes."""
     control, simulation = sys.modules.get("dm_control.rl.control"), sys.modules.get("dm_control.mujoco.engine")
     if control is None or simulation is None or not isinstance(source, control.dm_env.Environment):
         return None
@@ -121,7 +121,7 @@ class Dynamics:
         self._native._n_sub_steps, self._native._step_limit = steps, limit
 
     def _tried(self, names: Iterable[str], defaults: Mapping[str, float]) -> set[str]:
-        """Returns the features that change the model's accelerations in a random position without constraints."""
+        """Finds out which features change the model's accelerations, in a random position without constraints."""
         model, rng = self._native.physics.model.ptr, np.random.default_rng(0)
         data, flags = mujoco.MjData(model), model.opt.disableflags
         mujoco.mj_integratePos(model, data.qpos, rng.normal(size=model.nv), 1.0)
@@ -151,7 +151,7 @@ def _place(model: Any, path: str) -> tuple[Any, str]:
 
 
 def _values(model: Any, paths: Iterable[str]) -> dict[str, Any]:
-    """Returns the values of a model's fields, without those that this version of MuJoCo does not have."""
+    """Returns the values of a model's fields; leaves out fields that this version of MuJoCo lacks."""
     places = {path: _place(model, path) for path in paths}
     return {path: np.array(getattr(*place)) for path, place in places.items() if hasattr(*place)}
 
@@ -165,7 +165,7 @@ def _always(model: Any) -> bool:
 
 
 def _touches(model: Any, dimensions: int) -> bool:
-    """Returns True if geoms of two bodies can touch in so many dimensions (3 slides, 4 twists too, 6 rolls too)."""
+    """Returns True if bodies can touch with friction in `dimensions` (3 sliding, 4 also torsional, 6 also rolling)."""
     off = mujoco.mjtDisableBit
     if model.opt.disableflags & (off.mjDSBL_CONSTRAINT | off.mjDSBL_CONTACT):
         return False
@@ -196,7 +196,7 @@ class Kind:
 
 
 def _leave(model: Any, value: float) -> None:
-    """Does nothing, for features that are more than a change of fields: `Dynamics` sets them."""
+    """Does nothing. `Dynamics` sets the features that need more than changes of fields."""
 
 
 def _factor(*fields: str, felt: Callable[[Any], bool] | None = None, low: float = 0) -> Kind:

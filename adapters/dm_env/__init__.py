@@ -99,7 +99,7 @@ def from_dm_env(env: Any, *, seed: Callable[[int], Any] | None = None, copy: Cop
     (dm_control, bsuite) as their constructors would. If none is available, it warns.
 
     Args:
-        env: The environment, possibly wrapped; or a function `(seed=…)` that makes one. It is called with None at once,
+        env: The environment, possibly wrapped; or a function `(seed=…)` that makes one. It is called with None first,
             and again for each seed.
         seed: A function that seeds the source; called with the integer before the source's reset.
         copy: Whether to copy observations; `"auto"` copies those that the source still holds.

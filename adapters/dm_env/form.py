@@ -57,7 +57,7 @@ def _number(spec: SpecTree) -> tuple[type, Callable[[Any], Any]]:
 
 
 class _Episode:
-    """The episode of a form, a separate object so that the written step does not refer to the form that keeps it."""
+    """The episode of a form. It is a separate object, so that the generated step does not refer back to the form."""
 
     def __init__(self) -> None:
         self.seed: int | None = None  # of the next reset, as are the options
@@ -148,7 +148,7 @@ class ToDmEnv(SpecMethods, OpenForm, dm_env.Environment):
             self._step_by(self._time_step)
 
     def _finish(self) -> Finish:
-        """Returns the form's end of a step, and its beginning."""
+        """Returns the code that the form adds at the beginning and the end of a step."""
         first = ["if episode.restart:", "    return episode.begin()"]
         if isinstance(self.core.action_spec, Discrete):  # only arrays need decoding
             first.append("if type(action) is ndarray:\n    action = from_dm_env(action)")

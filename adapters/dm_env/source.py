@@ -101,7 +101,7 @@ else:
     def _complete(
         self, step_type: dm_env.StepType, reward: Any, discount: Any, observation: Any, before: Any, action: Any
     ) -> tuple[Any, Any, bool, bool, Any, Info]:
-        """Returns the six values of a step that is an end or holds more than a plain reward and discount."""
+        """Returns the six values of a step that ends the episode, or whose reward or discount needs conversion."""
         if step_type not in (MID, LAST) or reward is None or discount is None:
             self._episode_state = OVER
             if step_type == FIRST:
@@ -121,7 +121,7 @@ else:
         return observation, reward, terminated, is_last and not terminated, discount, {}
 
     def _step_source(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        """Steps a form of envoi; returns also those of the six values that a `TimeStep` lacks."""
+        """Steps a form of envoi. Reads all six values from the form, because a `TimeStep` lacks some."""
         self.source.step(action if self._encode is None else self._encode(action))
         *values, info = cast("Step", self._form and self._form.last)
         return cast("Any", (*values, {**info}))

@@ -1,4 +1,4 @@
-"""The bases of forms and importers of several agents with gymnasium's spaces: those of PettingZoo and of RLlib."""
+"""The bases of multi-agent forms and importers with gymnasium's spaces, for PettingZoo and RLlib."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def agent_space(spec: SpecTree, path: str, target: str) -> spaces.Space[Any]:
 
 
 class AgentsForm(MultiForm):
-    """Base of forms of several agents."""
+    """Base of multi-agent forms."""
 
     _planned = ("_encoders", "_decoders", "_encode_state", "_step")
 
@@ -69,7 +69,7 @@ class AgentsForm(MultiForm):
 
 
 class ImportedAgents(HasRoster, Imported, MultiEnv):
-    """Base of importers of several agents."""
+    """Base of multi-agent importers."""
 
     _memory = ("_roster", "_saw")
     _planned = ("_takes", "_encoders", "_masked")
@@ -139,7 +139,7 @@ class ImportedAgents(HasRoster, Imported, MultiEnv):
             raise EpisodeError(f"{what}: {NOT_BEGUN}")
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
-        """Resets the source, and returns its result; the roster is then one before an episode."""
+        """Resets the source and returns its result. The caller then sets the agents that play in the new episode."""
         seed = check_seed(seed)
         if seed is not None:
             self._streams = Streams(seed)
@@ -149,7 +149,7 @@ class ImportedAgents(HasRoster, Imported, MultiEnv):
         return result
 
     def _source_seed(self, seed: int | None) -> int | None:
-        """Returns the seed for the source's reset, given that of the core's."""
+        """Converts the seed of the core's reset to the seed for the source's reset."""
         return seed
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
@@ -163,7 +163,7 @@ class ImportedAgents(HasRoster, Imported, MultiEnv):
 
     @abstractmethod
     def source_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
-        """Acts once. Returns None for the flags and the discounts if no agent ends or joins."""
+        """Steps the source. Returns None for the flags and the discounts if no agent ends or joins."""
 
     @property
     def _seen(self) -> dict[Any, Any]:
@@ -214,7 +214,7 @@ class ImportedAgents(HasRoster, Imported, MultiEnv):
         return observations, own_rewards, dead, cut, discounts, own_infos
 
     def _rewarded(self, rewards: dict[Any, Any], before: Any, actions: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Returns rewards by the rewarder that is set, 0 for an agent that it leaves out; without one the source's."""
+        """Returns the rewarder's rewards (0 for an agent that it leaves out), or the source's without a rewarder."""
         if self._rewarder is None:
             return rewards
         given = reward_step(self._rewarder, rewards, before, actions, self.state)

@@ -6,7 +6,7 @@
 | loaded by name, such as `"python:my_module:make_env"` | calls `make_form` with that name and the same arguments |
 | a model whose class can be imported and has no constructor | the same, with the name of the class |
 | core wrappers around one of these | the same, with them in `kwargs["around"]` |
-| a batch of one of these | that of a lane, as a `SyncVectorEnv` has it |
+| a batch of one of these | the spec of one lane, as in a `SyncVectorEnv` |
 | anything else | None, as for an environment that is not in gymnasium's registry |
 
 It is None too where `make` could not repeat the environment: around it is a wrapper whose class cannot be imported or
@@ -58,7 +58,7 @@ MAKE = f"{__name__}:make_form"
 
 
 def spec_of(core: Any, contextual: bool = False) -> EnvSpec | None:
-    """Returns the `EnvSpec` of the gymnasium form of a core environment, whose contexts a `Contextual` may choose."""
+    """Returns the `EnvSpec` of a core environment's form; `contextual` if a `Contextual` around it sets its context."""
     if isinstance(core, AgentLanes):
         return None  # nothing makes such lanes
     origin: Origin | None = core.made_by
@@ -95,7 +95,7 @@ def source_spec(core: Any) -> EnvSpec | None:
 
 
 def made_spec(title: str = "", /, **kwargs: Any) -> EnvSpec:
-    """Returns a spec that calls `make_form`, with what is known of the environment inside."""
+    """Returns a spec that calls `make_form`. Copies the known properties of the environment inside."""
     given = kwargs.get("source")
     inside = EnvSpec("none") if given is None else from_text(given)
     if not title:
@@ -142,7 +142,7 @@ def from_text(spec: Any) -> EnvSpec:
 
 
 def _entry(wrapper: Any) -> dict[str, Any] | None:
-    """Returns what `_wrapped` makes a core wrapper of; None if JSON cannot express it."""
+    """Describes a core wrapper as a dict from which `_wrapped` makes it again, or None if JSON cannot express it."""
     kind, args, kwargs = wrapper.construction
     if isinstance(wrapper, Contextual) and getattr(wrapper, "batch_size", None) is not None:
         return None  # its lanes share one selector
@@ -165,7 +165,7 @@ def place_of(kind: Any) -> str | None:
 
 
 def _class_alone(model: Any) -> str | None:
-    """Returns the place of a model's class if it describes the model: no constructor, no attributes set by hand."""
+    """Returns the place of a model's class, or None if the class has a constructor or attributes were set by hand."""
     kind = type(model)
     set_here = [name for name in attributes(model) if name[0] != "_" and name not in ("reward_spec", "made_by")]
     if kind.__init__ is not object.__init__ or kind.__new__ is not object.__new__ or set_here:
@@ -174,7 +174,7 @@ def _class_alone(model: Any) -> str | None:
 
 
 def limit_of(core: Any) -> int | None:
-    """Returns the number of steps after which all episodes of a core environment are truncated, if not before."""
+    """Returns the time limit of a core environment: the most steps of any episode. Returns None without a limit."""
     if isinstance(core, Lanes) and source_spec(core) is None:
         return limit_of(core.members[0])
     if not isinstance(core, Around):
@@ -198,7 +198,7 @@ def limit_of(core: Any) -> int | None:
 def make_form(
     name: str = "", *, source: str | EnvSpec | None = None, around: Iterable[Any] = (), **arguments: Any
 ) -> gymnasium.Env[Any, Any]:
-    """Makes the form of an environment that `load`, or `gymnasium.make` of `source`, makes, with core wrappers."""
+    """Makes an environment by `load(name)` or `gymnasium.make(source)`; returns the form of it inside core wrappers."""
     core: Any = _load(name, **arguments) if source is None else from_env(gymnasium.make(from_text(source), **arguments))
     core = _wrapped(core, around)
     # Now, because gymnasium assigns the spec to a source inside.
@@ -209,7 +209,7 @@ def make_form(
 
 
 def _load(name: str, **arguments: Any) -> Any:
-    """Loads an environment. A model takes no `render_mode`: it has one, which is compared."""
+    """Loads an environment. A model has a fixed `render_mode`, so the argument is only compared with that."""
     scheme, _, place = name.partition("?")[0].partition(":")
     is_model = scheme == "envoi"
     if scheme == "python" and "render_mode" in arguments:
@@ -223,7 +223,7 @@ def _load(name: str, **arguments: Any) -> Any:
 
 
 def check_render_mode(core: Any, mode: str | None) -> None:
-    """Checks a `render_mode` that `gymnasium.make` was given; None is any."""
+    """Checks a `render_mode` that `gymnasium.make` was given; None accepts any mode."""
     if mode not in (None, core.render_mode):
         model = type(core.unwrapped).__name__
         raise SpecError(f"render_mode: expected {core.render_mode!r}, which {model} has, got {mode!r}")

@@ -45,10 +45,10 @@ class CoreGenerator:
 
 
 class DescribedForm(CoreGenerator):
-    """The base of a form of one agent, or of lanes: its spaces and its `spec`."""
+    """Base of single-agent and vectorized forms: defines their spaces and their `spec`."""
 
     def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-        """Returns the observation and the action space, of a lane."""
+        """Returns the observation space and the action space of one lane."""
         seen, done = to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
         return like_source(seen, self.core, "observation"), like_source(done, self.core, "action")
 
@@ -125,7 +125,7 @@ _WRITTEN_STEP = ToGymnasium.step
 
 
 def _finish(encode: Any, decode: Any, program: Program) -> Finish:
-    """Returns the form's end of a step."""
+    """Returns the code that the form adds at the end of a step."""
     last = [] if encode is None else ["observation = to_gymnasium(observation)"]
     if program.writes("discount"):
         last += [

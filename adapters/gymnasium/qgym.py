@@ -140,7 +140,7 @@ class FromQgym(FromGymnasium):
         self._streams = Streams.from_generator(generator)
 
     def _generators(self) -> list[_Place]:
-        """Returns all attributes and entries with generators of the source, including those made on first access."""
+        """Finds all attributes and entries of the source that hold generators, including those made on first access."""
         native = self._native
         _ = native.rng, native._state.rng
         return list(_places(native))
@@ -161,7 +161,7 @@ class FromQgym(FromGymnasium):
 
     @contextmanager
     def _without_visualiser(self) -> Iterator[None]:
-        """Removes the visualiser for a while, because a window cannot be copied and does not affect the future."""
+        """Removes the visualiser temporarily, because a window cannot be copied and does not affect later steps."""
         native = self._native
         visualiser, native._visualiser = native._visualiser, None
         try:

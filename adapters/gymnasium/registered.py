@@ -1,4 +1,4 @@
-"""envoi's models of one agent in gymnasium's registry, as `envoi/CartPole-v0` and so on.
+"""envoi's single-agent models in gymnasium's registry, as `envoi/CartPole-v0` and so on.
 
 Importing `envoi.adapters.gymnasium` registers them. A script that takes an id imports it by the id, before the colon:
 `gymnasium.make("envoi.adapters.gymnasium:envoi/CartPole-v0")`. There is no entry point, because gymnasium has read none
@@ -47,7 +47,7 @@ def make_model(
 
 
 def model_in(env: Any) -> TimeLimit | None:
-    """Returns the model in an environment that `gymnasium.make` made of one in a time limit; None for any other.
+    """Returns the model, in its time limit, that `gymnasium.make` put into an environment; None if it holds none.
 
     As a core environment it has features for contexts, and lanes that compile.
     """

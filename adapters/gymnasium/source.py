@@ -93,7 +93,7 @@ if terminated or truncated:
     def _complete(
         self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Info, before: Any, action: Any
     ) -> tuple[Any, bool, bool, Any, Info]:
-        """Returns the values of a step that has more than an observation, a float reward and an ordinary info."""
+        """Returns the values of a step that ends the episode, or whose reward or info needs a conversion."""
         reward = owned(reward)
         if before is not None:
             self._observation = observation  # which may be the state
@@ -140,7 +140,7 @@ if terminated or truncated:
 
 
 def bare(source: Any) -> Any:
-    """Returns the native environment inside gymnasium's wrappers; for a form of envoi the form, not its `unwrapped`."""
+    """Returns the native environment inside gymnasium's wrappers. A form of envoi counts as native."""
     layer = source
     while isinstance(layer, (gymnasium.Wrapper, VectorWrapper)):
         layer = layer.env
@@ -148,7 +148,7 @@ def bare(source: Any) -> Any:
 
 
 def layers_and_spaces(source: Any, *names: str) -> list[Any]:
-    """Returns the layers of a source, and their spaces of some names, each once."""
+    """Returns the layers of a source, and the spaces in their attributes `names`, each space once."""
     layers = [source]
     while isinstance(layers[-1], (gymnasium.Wrapper, VectorWrapper)):
         layers.append(layers[-1].env)

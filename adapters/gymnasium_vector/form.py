@@ -163,7 +163,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         return reset.observation, entries
 
     def _add_discounts(self, entries: dict[Any, Any], discount: Any, terminated: Any, among: Any) -> None:
-        """Adds to infos the discounts that are not the default, of the lanes in the mask `among`."""
+        """Adds the discounts that differ from the default to the infos, for the lanes in the mask `among`."""
         if self._scalar_discount:
             unusual = discount != ~terminated
             if among is not None:
@@ -280,7 +280,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
 
 
 def _batch_inside(core: Any) -> Any:
-    """Returns the batch inside all wrappers around one."""
+    """Returns the innermost batch, without the wrappers around it."""
     return next(layer for layer in core_layers(core) if isinstance(layer, BatchEnv))
 
 
@@ -294,7 +294,7 @@ def mode_named(mode: AutoresetMode | str) -> AutoresetMode:
 
 
 def check_restarts(core: Any, mode: AutoresetMode) -> None:
-    """Refuses a core batch whose lanes cannot be reset as an auto-reset mode needs."""
+    """Raises an error if the lanes of a core batch cannot be reset as an auto-reset mode requires."""
     if NEEDS[mode] not in core.restarts:
         able = [one.name for one, needed in NEEDS.items() if needed in core.restarts]
         raise LossyConversion(

@@ -24,7 +24,7 @@ class LaneAttributes:
         self._forms: list[Any] = []  # of the lanes of a loop; they answer for attributes
 
     def holder(self, name: str) -> Any:
-        """Finds the holder of an attribute of the lanes."""
+        """Finds the object that has an attribute; for a loop over lanes, returns their forms."""
         around, native = inside(self._core)
         for layer in (*around, *native):
             if isinstance(layer, Lanes):
@@ -71,7 +71,7 @@ class LaneAttributes:
         return results * len(lanes) if shared else results
 
     def set(self, name: str, values: Sequence[Any], lanes: Sequence[int]) -> None:
-        """Sets an attribute where it is."""
+        """Sets an attribute on the object that has it."""
         if name == "context" and hasattr(self._core, "context"):
             self._put_contexts(values, lanes)
             return
@@ -97,7 +97,7 @@ class LaneAttributes:
             raise SpecError(f"{name}: expected one value for all lanes, which share {holder!r}, got {[*values]}")
 
     def _contexts(self, name: str) -> Sequence[Any] | None:
-        """Returns the context of each lane, or its id, if the batch has them; None for other attributes."""
+        """Returns each lane's context or context id if the batch has contexts. Returns None for other attributes."""
         if name not in ("context", "context_id", "context_key"):
             return None
         if self._contextual is not None:
@@ -128,7 +128,7 @@ class LaneAttributes:
             core.put_context(columns, [lanes[index] for index in chosen])
 
     def _check_takes_contexts(self) -> None:
-        """Refuses contexts where neither the core nor the lanes of a source have any."""
+        """Raises an error if neither the core nor the lanes of its source take contexts."""
         try:
             holder: Any = self.holder("context")
             holder.get_attr("context")
@@ -143,7 +143,7 @@ class LaneAttributes:
             raise SpecError(f"{name}: expected all lanes, which share {holder!r}, got only {[*lanes]}")
 
     def are_wrapped(self, kind: type, lanes: Sequence[int]) -> list[bool]:
-        """Returns for each of the lanes whether a wrapper, or anything else inside, is an instance of a class."""
+        """Checks each of the lanes for a wrapper, or another layer inside, that is an instance of a class."""
         layers = [layer for part in inside(self._core) for layer in part]
         native = next((layer for layer in layers if _asks_some_lanes(layer)), None)
         if native is not None:
@@ -171,5 +171,5 @@ def _asks_lanes(layer: Any) -> bool:
 
 
 def _asks_some_lanes(layer: Any) -> bool:
-    """Returns True for a `VecEnv` of Stable-Baselines3."""
+    """Returns True for a Stable-Baselines3 `VecEnv`, whose methods take the indices of lanes."""
     return callable(getattr(type(layer), "env_method", None)) and hasattr(type(layer), "env_is_wrapped")

@@ -129,7 +129,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         return self._incoming(observation), self._read(entries)
 
     def _put(self, observation: Any, infos: Any, lanes: Mask, new: Any, new_infos: Any) -> tuple[Any, Any]:
-        """Returns observation and infos with those of some lanes replaced."""
+        """Replaces the observations and infos of some lanes by new ones."""
         index = np.flatnonzero(lanes)
         some = [lane(self.observation_spec, new, i) for i in index.tolist()]
         infos = [new_infos[i] if chosen else info for i, (info, chosen) in enumerate(zip(infos, lanes, strict=True))]
@@ -205,7 +205,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         return read_infos(said, self.batch_size)
 
     def _end(self, observation: Any, infos: Infos, entries: Mapping[Any, Any], over: Mask) -> tuple[Any, Infos]:
-        """Returns observation and infos with the final ones of lanes that ended; keeps those of their new episodes."""
+        """Returns the final observations and infos of lanes that ended; keeps the first ones of their new episodes."""
         n, index = self.batch_size, np.flatnonzero(over)
         if "final_obs" not in entries:
             raise SpecError(f"step: expected info['final_obs'] of a source in mode SAME_STEP, got {list(entries)}")
@@ -224,7 +224,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         return merged, Infos(ended)
 
     def _discounts(self, infos: Infos, terminated: Mask) -> tuple[Any, Infos]:
-        """Returns the discounts, read from the infos, and the infos without them."""
+        """Reads the discounts from the infos; returns the discounts, and the infos without them."""
         lanes = [dict(info) for info in infos]
         discounts = [
             info.pop("discount") if "discount" in info and is_number(info["discount"]) else 0.0 if ended else 1.0

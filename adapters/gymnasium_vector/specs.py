@@ -93,7 +93,7 @@ def batched_spec(spec: SpecTree, n: int) -> SpecTree:
 
 
 class VectorSpaces:
-    """The spaces of an importer's source: a vector env of gymnasium, or one that has the spaces of one lane only."""
+    """Mixin that reads the spaces of an importer's source, which may declare only the spaces of one lane."""
 
     source: Any
 
@@ -177,7 +177,7 @@ def _column(lanes: list[int], values: list[Any], n: int) -> Any:
 
 
 def _typed(kind: type, values: list[Any]) -> tuple[tuple[int, ...], Any]:
-    """Returns the shape and dtype of an array element for values of one type; no dtype if they need an object array."""
+    """Returns the shape and dtype of an array element for values of one type; the dtype is None for an object array."""
     if kind in (bool, int, float) or issubclass(kind, (np.number, np.bool_)):
         return (), kind
     if kind is np.ndarray:

@@ -6,7 +6,7 @@
 | `possible_agents`, `agents` | the same, as lists; sorted by the core's order |
 | `state`, `state_spec` | `state()`, `state_space` |
 | the agents whose turn it is | `"active_agent"`, or `"active_agents"` of several, in the info of each in play |
-| an action of each acting agent | an action of each agent in play; that of a waiting one is ignored, and optional |
+| an action of each acting agent | an action of each agent in play; a waiting agent's action is optional and ignored |
 | observations of the agents that act next or have ended | also of waiting agents |
 | a discount that is not the default (0 if terminated, else 1) | `info["discount"]` |
 | `infos["__common__"]`, of no specific agent | `info["__common__"]` of each agent |

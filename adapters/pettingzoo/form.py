@@ -1,4 +1,4 @@
-"""Exports core environments to both APIs of PettingZoo; the tables are in the packages of the two."""
+"""Exports core environments to both APIs of PettingZoo. Each API's package has its table of conversions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def losses(env: Env | MultiEnv) -> list[Loss]:
 
 
 def losses_of_agents(multi: MultiEnv) -> list[Loss]:
-    """Lists the parts of an environment of several agents that PettingZoo cannot express."""
+    """Lists the parts of a multi-agent environment that PettingZoo cannot express."""
     specs: dict[str, SpecTree] = {} if multi.state_spec is None else {"state": multi.state_spec}
     for agent in multi.possible_agents:
         specs[f"observation[{agent!r}]"] = multi.observation_spec[agent]
@@ -138,7 +138,7 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
         return observations, rewards, terminated, truncated, infos
 
     def _all(self, observations: Mapping[Any, Any], agents: Any) -> dict[Any, Any]:
-        """Returns the observations of agents, also of waiting ones."""
+        """Returns the observations of `agents`; waiting agents are included."""
         look, encoders = self.multi.observation, self._encoders
         seen = {agent: observations[agent] if agent in observations else look(agent) for agent in agents}
         return {agent: encoders[agent](one) if agent in encoders else one for agent, one in seen.items()}
@@ -153,7 +153,7 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
 
 
 def refused_rewards(multi: MultiEnv) -> list[LossyConversion]:
-    """Returns an error for each agent whose rewards AEC cannot sum: those that are not one array."""
+    """Returns an error for each agent whose reward is not a single array, because the AEC API sums rewards."""
     hint = "AEC rewards are summed; make it one array"
     return [
         LossyConversion(f"reward[{agent!r}]", "type", repr(spec), NAME, hint)
@@ -259,7 +259,7 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             self._deads_step_first()
 
     def _with_masks(self, infos: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Returns infos in which every agent has a mask if any agent has, as PettingZoo's wrappers expect.
+        """Adds a mask to the info of every agent if any agent has one, as PettingZoo's wrappers expect.
 
         The mask of an agent that does not act is all zeros.
         """

@@ -70,7 +70,7 @@ def _package(family: str) -> str:
 
 
 def _names(family: str) -> list[str]:
-    """The environments of a family, found without importing them; of one name the latest version last."""
+    """Finds the environments of a family without importing them; the latest version of a name comes last."""
     spec = importlib.util.find_spec(_package(family)) if family in FAMILIES else None
     modules = pkgutil.iter_modules(spec.submodule_search_locations if spec else [])
     names = [module.name for module in modules if re.fullmatch(r"\w+_v\d+", module.name)]

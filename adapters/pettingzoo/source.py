@@ -31,7 +31,7 @@ class FromZoo(ImportedAgents):
 
     Attributes:
         source: The PettingZoo environment.
-        at_once: True if all agents in play act in every step, as far as is known.
+        at_once: True if all agents in play act simultaneously in every step, as far as is known.
         turns_in_infos: True if the infos of a step may name the agents that act next.
     """
 
@@ -109,7 +109,7 @@ class FromZoo(ImportedAgents):
         """Returns the agents in play that act next; None for all."""
 
     def _enter(self, roster: Roster, listed: Collection[Any] = ()) -> None:
-        """Makes a roster the current one, and prepares its steps; `listed` are the source's agents."""
+        """Sets the current roster and prepares its steps; `listed` are the agents that the source lists."""
         playing = roster.playing
         is_plain = len(listed) == len(playing) and not (roster.turn is not None and self.turns_in_infos)
         # A copy, because the source may change its list in place; None if no step can be quiet.
@@ -127,7 +127,7 @@ class FromZoo(ImportedAgents):
         self._enter(self._roster.abandoned())
 
     def _next_roster(self, playing: Collection[Any], ended: Collection[Any], turn: tuple[Any, ...] | None) -> Roster:
-        """Returns the roster after a step; if it is not a possible one, ends the episode and raises an error."""
+        """Returns the roster after a step. If the source's agents are invalid, ends the episode and raises an error."""
         try:
             return self._roster.after(playing, ended, turn, self.source)
         except (EpisodeError, SpecError):
@@ -152,7 +152,7 @@ class FromZoo(ImportedAgents):
     def _unchanged(
         self, observations: Mapping[Any, Any], rewards: Mapping[Any, Any], infos: Mapping[Any, Any], held: bool
     ) -> MultiStepValues | None:
-        """Returns a step of all agents in which none has ended or joined; None if it turns out to be another one.
+        """Returns a step in which all agents act and none ends or joins; None if the values show another kind of step.
 
         `held` is True if something else holds `observations`.
         """
@@ -180,7 +180,7 @@ class FromZoo(ImportedAgents):
         return self._quiet(arrived, own_rewards, infos)
 
     def _quiet(self, arrived: dict[Any, Any], rewards: dict[Any, Any], infos: Mapping[Any, Any]) -> MultiStepValues:
-        """Returns a step in which no agent has ended or joined, but infos, and maybe discounts, are not empty."""
+        """Returns a step in which no agent ends or joins, and the infos have entries, which may include discounts."""
         agents, discounts = self._roster.playing, {}
         own_infos = self._own_infos(infos, agents, discounts)
         if not discounts:
@@ -373,7 +373,7 @@ class FromPettingZooAEC(FromZoo):
         self._selected: Any = next(iter(self._roster.acting), None)
 
     def _holder(self) -> Any:
-        """Returns the innermost layer with `rewards` and the like, because reading through wrappers is slower."""
+        """Returns the layer to read `rewards` and the like from: the innermost one if no wrapper has its own."""
         layer: Any = self.source
         names = ("agents", "agent_selection", "rewards", "terminations", "truncations", "infos")
         while isinstance(layer, BaseWrapper):
@@ -418,7 +418,7 @@ class FromPettingZooAEC(FromZoo):
         return {agent: one}, own_rewards, None, None, None, own_infos
 
     def _cycle_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
-        """Returns the result of `source_step` if all agents act at once."""
+        """Replaces `source_step` if all agents act simultaneously."""
         native, look = self._native, self.source.observe
         self._roster.check_actions(actions)
         before = None if self._rewarder is None else self.state
@@ -481,7 +481,7 @@ class FromPettingZooAEC(FromZoo):
         return own_infos
 
     def _cycle(self, actions: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """Makes each agent's turn with its action; returns the sums of the rewards."""
+        """Steps each agent with its action, in the order of their turns; returns the sums of the rewards."""
         native, encoders, step = self._native, self._encoders, self.source.step
         waiting = {**actions}
         earlier: dict[Any, Any] = {}
@@ -513,7 +513,7 @@ class FromPettingZooAEC(FromZoo):
             raise
 
     def _buried(self, collected: dict[Any, Any]) -> dict[Any, Any]:
-        """Makes the last turns of agents that have ended."""
+        """Makes the last turns of agents that have ended; returns how each of them ended."""
         native, ended = self._native, {}
         while native.agents:
             agent = native.agent_selection
@@ -549,7 +549,7 @@ class FromPettingZooAEC(FromZoo):
 
 
 def _sum(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Returns the sums of rewards by agent. Adding to the integer 0, of a turn without a reward, keeps the type."""
+    """Adds two dicts of rewards by agent. A reward that is added to the integer 0 keeps its type."""
     total = {**one}
     for agent, reward in other.items():
         before = total.get(agent, 0)

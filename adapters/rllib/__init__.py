@@ -1,4 +1,4 @@
-"""Exports to RLlib and imports from it, for environments of one agent, of several, and for batches.
+"""Exports to RLlib and imports from it: single-agent environments, multi-agent environments and batches.
 
 RLlib's default networks support few kinds of spaces, and train wrongly on others without an error (a `Discrete` that
 does not start at 0 gets invalid actions). The form for RLlib is therefore canonical:

@@ -1,6 +1,6 @@
-"""Conversions for neural networks: observations to one float32 array or to images, flat actions to the core's.
+"""Conversions for neural networks: observations to a float32 array or to images, flat actions to core actions.
 
-They convert one value or those of all lanes of a batch. The table is in `envoi.adapters.rllib`.
+They convert one value, or the values of all lanes of a batch. The table is in `envoi.adapters.rllib`.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class Codec:
 
 
 class _Part(NamedTuple):
-    """The specs of one agent; `place` is its part of a path, such as `['a']` in `observation['a']`."""
+    """The specs of one agent; `place` names the agent in the path of a leaf, such as `['a']` in `observation['a']`."""
 
     place: str
     observation: SpecTree
@@ -207,7 +207,7 @@ class _Part(NamedTuple):
 
 
 def _parts(env: Env | MultiEnv, masked: bool = False) -> Iterator[tuple[Any, _Part]]:
-    """Yields the specs of each agent, with `masked` without the action masks in the observations."""
+    """Yields the specs of each agent; if `masked`, leaves out the action masks in the observations."""
     for agent, observation, action, reward in agents_specs(env):
         seen = without_mask(observation, action) if masked else observation
         yield agent, _Part("" if isinstance(env, Env) else f"[{agent!r}]", seen, action, reward)

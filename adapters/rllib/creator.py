@@ -35,7 +35,7 @@ RESERVED = ("in_evaluation", "num_envs", FORM, OPTIONS)
 
 
 class _Made:
-    """The record of the forms that a creator made in this process. A copy or pickle of it is empty."""
+    """Records the forms that a creator made in this process. Copies and pickles are empty."""
 
     def __init__(self) -> None:
         self.warned = False  # of narrowed precision
@@ -44,7 +44,7 @@ class _Made:
         self._forms: list[weakref.ref[RLlibForm]] = []
 
     def place(self, form: RLlibForm, context: Any) -> None:
-        """Numbers the lanes of an env runner, whose forms RLlib makes one by one before it resets the first of them."""
+        """Numbers the lanes of an env runner. RLlib makes all of its forms before it resets the first one."""
         before = [made for ref in self._forms if (made := ref()) is not None]
         if context is not self._context or any(made.last is not None for made in before):
             before = []
@@ -103,7 +103,7 @@ class EnvCreator:
         return form
 
     def _has_masks(self, arguments: Mapping[str, Any]) -> bool:
-        """Returns True if the environment has action masks; asks one that is made for it, once per process."""
+        """Returns True if the environment has action masks. Makes one environment per process to find out."""
         if self._made.has_masks is None:
             with make_core(self.env, arguments) as probe:
                 self._made.has_masks = has_masks(probe)

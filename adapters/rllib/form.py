@@ -1,4 +1,4 @@
-"""Exports environments of one agent, and batches, to RLlib, with the base of all forms. See `envoi.adapters.rllib`.
+"""Exports single-agent environments and batches to RLlib; defines the base of all forms. See `envoi.adapters.rllib`.
 
 RLlib accepts only strings as keys of a batch's infos: entries with other keys are only in `last.info`. It drops entries
 whose name begins with an underscore itself.
@@ -39,7 +39,7 @@ ActionMasks = bool | Literal["auto"]
 
 
 class WorkerSeeds:
-    """Computes the seeds of core environments from those of RLlib.
+    """Computes the seeds of core environments from RLlib's seeds.
 
     Args:
         worker: The index of the env runner.
@@ -112,7 +112,7 @@ class RLlibForm(AnyForm):
 
 
 class CodedForm(RLlibForm):
-    """Base of the forms of one agent, of one lane or of many, whose spaces are those of one codec."""
+    """Base of the single-agent forms, of one lane or many. One codec defines their spaces."""
 
     _planned = ("codec", "_masks")
 
@@ -243,7 +243,7 @@ class RLlibVectorEnv(CodedForm, ToGymnasiumVector):
 
 
 def _with_string_keys(infos: dict[Any, Any]) -> dict[Any, Any]:
-    """Returns infos without the keys that are not strings, which RLlib does not accept, and without their masks."""
+    """Removes keys that are not strings, which RLlib refuses, and the masks of these keys, from infos."""
     if all(isinstance(key, str) for key in infos):
         return infos
     masks = {f"_{key}" for key in infos if not isinstance(key, str)}

@@ -23,7 +23,7 @@ OBSERVATIONS = "observations"
 
 
 class Masks:
-    """Makes observations with action masks, given in any of the forms of `envoi.adapters.shared.masks`."""
+    """Adds action masks to observations. Accepts masks in every format of `envoi.adapters.shared.masks`."""
 
     def __init__(self, spec: SpecTree, path: str = "action") -> None:
         self._spec = spec
@@ -71,17 +71,17 @@ class Masks:
 
 
 def is_masked(space: spaces.Space[Any]) -> TypeGuard[spaces.Dict]:
-    """Returns True for the space of an observation with its mask, see `Masks.space`."""
+    """Returns True for a space that has a mask beside the observation, see `Masks.space`."""
     return isinstance(space, spaces.Dict) and set(space.spaces) == {MASK, OBSERVATIONS}
 
 
 def unmasked(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """Returns the space of an observation without its mask."""
+    """Returns the space of the observation alone, without the mask beside it."""
     return space.spaces[OBSERVATIONS] if is_masked(space) else space
 
 
 def without_mask(observation: SpecTree, action: SpecTree) -> SpecTree:
-    """Returns an observation spec without the `"action_mask"` that it shows, if any."""
+    """Removes the `"action_mask"` from an observation spec, if it has one."""
     if not shows_mask(observation, action):
         return observation
     return {key: sub for _, key, sub in children(cast("Any", observation)) if key != MASK}
@@ -97,7 +97,7 @@ def can_mask(spec: SpecTree) -> bool:
 
 
 def declares_masks(env: Env | MultiEnv) -> list[Any]:
-    """Returns the agents that are known before the first reset to have action masks; `[None]` for the only agent.
+    """Returns the agents known before the first reset to have action masks; the agent of an `Env` is None.
 
     Their observation spec has an `"action_mask"`, of one element for each action; or the environment is a `MultiModel`
     that defines `mask`.
@@ -132,7 +132,7 @@ def agents_specs(env: Env | MultiEnv) -> Iterator[tuple[Any, SpecTree, SpecTree,
 
 
 def shows_mask(observation: SpecTree, action: SpecTree) -> bool:
-    """Returns True if an observation has the mask of an action beside other parts, as RLlib's modules expect it."""
+    """Returns True if an observation contains an action mask beside other entries, as RLlib's modules expect."""
     if not isinstance(observation, AnyDict) or MASK not in observation or len(observation) < 2 or not can_mask(action):
         return False
     shape = getattr(observation[MASK], "shape", None)

@@ -1,4 +1,4 @@
-"""Exports environments of several agents as RLlib's `MultiAgentEnv`. For spaces, losses, seeds see `envoi.adapters.rllib`.
+"""Exports multi-agent environments as RLlib's `MultiAgentEnv`. For spaces, losses, seeds see `envoi.adapters.rllib`.
 
 | core | RLlib |
 |---|---|
@@ -50,7 +50,7 @@ Ended = tuple[Any, bool, bool, Info]
 
 
 class RLlibMultiEnv(CoreGenerator, RLlibForm, AgentsForm, MultiAgentEnv):
-    """A core environment of several agents as RLlib's env runners step it.
+    """A multi-agent core environment as RLlib's env runners step it.
 
     Attributes:
         state_space: The space of `state()`, or None if the core has no `state_spec`.
@@ -152,7 +152,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, AgentsForm, MultiAgentEnv):
         return self.encode_observations({agent: self.core.observation(agent)}, {})[agent]
 
     def _changing(self, step: MultiStep, observations: Mapping[Any, Any]) -> Any:
-        """Returns a step in which agents may join, end or be seen first, or discounts are not the default."""
+        """Converts a step in which agents may join, end or be observed first, or some discounts are not the default."""
         _, rewards, terminated, truncated, discounts, infos = step
         infos = with_discounts(infos, discounts, terminated)
         if self._held or any(terminated.values()) or any(truncated.values()):
@@ -162,7 +162,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, AgentsForm, MultiAgentEnv):
         return observations, rewards, {**flags}, {**flags}, infos
 
     def _meet(self, observations: Mapping[Any, Any], agents: Iterable[Any]) -> dict[Any, bool]:
-        """Records the agents that RLlib sees; returns the flags of a step in which none of the `agents` ends."""
+        """Records which agents RLlib has seen; returns the flags of a step in which none of `agents` ends."""
         self._recorded.update(observations)
         flags = {**dict.fromkeys(agents, False), ALL: False}
         # Once RLlib has seen all agents in play, quiet steps need no checks.
@@ -170,7 +170,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, AgentsForm, MultiAgentEnv):
         return flags
 
     def _ending(self, step: MultiStep) -> Any:
-        """Returns a step for RLlib in which agents end, those of this step or held back from the one before."""
+        """Converts a step in which agents end. Some ends were held back from the step before."""
         observations, rewards, terminated, truncated, _, infos = step
         ends: dict[Any, Ended] = {
             agent: (observations[agent], bool(terminated[agent]), bool(truncated[agent]), infos[agent])

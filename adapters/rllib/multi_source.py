@@ -1,14 +1,14 @@
-"""Environments of several agents written for RLlib, as core ones.
+"""Imports multi-agent environments that were written for RLlib.
 
 | RLlib | core |
 |---|---|
 | the keys of the observations | the agents that act next |
-| an agent's own flag, or where it has none that of `"__all__"` | how it ended |
+| an agent's own flag, or without one the flag of `"__all__"` | how it ended |
 | all agents ended, `"__all__"` or not | the end of the episode |
 | `agents`, and every agent with an observation or reward | the agents in play, until they end |
 | no reward, or None | 0 |
 | `infos["__common__"]` | the same |
-| no final observation | the last one again, or zeros where there was none, marked `info["synthetic_observation"]` |
+| no final observation | the last one again, or zeros without one, marked by `info["synthetic_observation"]` |
 
 An agent that disappears from `agents` without an end waits until the episode ends, as it does for RLlib.
 
@@ -37,7 +37,7 @@ from .multi_form import ALL
 
 
 class FromRLlibMulti(ImportedAgents):
-    """A `MultiAgentEnv` as a core environment of several agents.
+    """A `MultiAgentEnv` as a multi-agent core environment.
 
     If the source is a form of envoi, possibly inside gymnasium's wrappers, its `last` has what RLlib's steps lack: each
     agent's own flags, discounts, and infos of waiting agents.
@@ -172,7 +172,7 @@ class FromRLlibMulti(ImportedAgents):
         return super().observation(agent)
 
     def _source_state(self) -> Any:
-        """Returns the source's own `state`, an attribute or a method, where it has one, else the last observations."""
+        """Returns the source's `state` (an attribute or a method), or the last observations if it has none."""
         state = getattr(self.unwrapped, "state", None)
         if callable(state):
             state = state()
@@ -192,6 +192,6 @@ class FromRLlibMulti(ImportedAgents):
 
 
 def _turn_of(playing: tuple[Any, ...], observed: Mapping[Any, Any]) -> tuple[Any, ...] | None:
-    """Returns the agents in play that act next, which are those that are observed; None for all."""
+    """Returns the agents that act next: those with an observation. Returns None if all agents in play have one."""
     acting = tuple(agent for agent in playing if agent in observed)
     return None if acting == playing else acting

@@ -1,4 +1,4 @@
-"""Conversion of core observations for neural networks: to one float32 array, or to images beside one.
+"""Conversion of core observations for neural networks: to one float32 array, or to images and such an array.
 
 With `structured_plan`, for networks with convolutions, images stay images, and all else is one flat vector:
 
@@ -316,7 +316,7 @@ def _words_leaf() -> _Leaf:
 
 
 def _names(spec: SpecTree) -> list[str]:
-    """Returns a name for each leaf: the keys on its path, joined by slashes, or where that is not unique, its path."""
+    """Names each leaf by the keys on its path, joined by slashes. If these names are not unique, uses the paths."""
     plain = ["/".join(map(str, keys)) for keys in _keys(spec)]
     if len({*plain, VECTOR}) == len(plain) + 1:
         return plain

@@ -9,7 +9,7 @@
 | truncated and not terminated | `info["TimeLimit.truncated"]`, in every info |
 | `step(actions)`, then `reset(mask=over)` | one step: an ended lane is reset at once |
 | the observation at the end | `info["terminal_observation"]` |
-| the info at the end; that of the reset after it | the lane's info; `reset_infos` |
+| the info at the end; the info of the next reset | the lane's info; `reset_infos` |
 | `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` |
 | `reset(seed=[s, s+1, …], options=…)` | `seed(s)` and `set_options(…)`, for the next `reset()` alone |
 | `info["action_mask"]` | `env_method("action_masks")`, of the episode under way |

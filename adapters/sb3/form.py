@@ -30,7 +30,7 @@ from .specs import NAME, losses
 
 
 class _VecEnv(VecEnv):
-    """A `VecEnv` that is constructed when its form knows the spaces."""
+    """A `VecEnv` whose constructor does nothing; the form calls the real one when it knows the spaces."""
 
     def __init__(self) -> None:
         pass
@@ -100,7 +100,7 @@ class ToSB3(AnyForm, _VecEnv):
         return super().seed(check_seed(seed))
 
     def _core_seeds(self, lanes: Any) -> Any:
-        """The seeds of a reset of some lanes; agents that are lanes share an episode, and so the first seed."""
+        """Returns the seeds for a reset of `lanes`, or only the first seed if the lanes are agents of one episode."""
         seeds = [seed if own else None for seed, own in zip(self._seeds, lanes, strict=True)]
         if seeds.count(None) == self.num_envs:
             return None
@@ -187,7 +187,7 @@ class ToSB3(AnyForm, _VecEnv):
         return self._attributes.call(method_name, lanes, *method_args, **method_kwargs)
 
     def _has_masks(self) -> bool:
-        """Returns True if the lanes have action masks; before the first reset, a copy of them is asked for one."""
+        """Returns True if the lanes have action masks. Before the first reset, resets a copy to find out."""
         if self._masked or not choices(self.core.action_spec):
             return self._masked
         infos: Any = self._infos
@@ -200,7 +200,7 @@ class ToSB3(AnyForm, _VecEnv):
         return self._masked
 
     def _mask(self, index: int) -> Any:
-        """Returns the action mask of a lane as sb3-contrib takes it: bool, a value for each choice of each integer."""
+        """Returns the action mask of a lane in sb3-contrib's format: one bool for each choice of each integer."""
         return flat_mask(self.core.action_spec, self._infos[index].get(MASK))
 
     def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:

@@ -1,7 +1,7 @@
 """Conversions of specs and values for frameworks whose specs describe arrays (dm_env, TF-Agents).
 
-Every spec but text and variable-sized structures is one array, with a shape, a dtype and two bounds (`array_form`).
-Back from the array alone comes an `Array`; a framework's spec that is made from a core one therefore remembers it.
+Every spec except text and variable-sized structures is one array with shape, dtype and two bounds (`array_form`).
+From the array alone, only an `Array` can be rebuilt. A framework's spec therefore remembers the core spec it is from.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from envoi.tree import children, map_leaves, rebuild
 
 @dataclass(frozen=True, eq=False)
 class ArrayForm:
-    """A spec as one array; its bounds, if there are any, are inclusive and of its shape, as `Array` takes them."""
+    """A spec as one array. Bounds are inclusive and have the array's shape, as in `Array`; None for no bound."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -39,7 +39,7 @@ class ArrayForm:
 
     @property
     def bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Both bounds, of that shape and dtype; a missing one is the least or the greatest value of the dtype."""
+        """Both bounds as arrays of this shape and dtype; the dtype's least or greatest value replaces a missing one."""
         least, most = extremes(self.dtype)
         return _filled(self.low, -np.inf, least, self), _filled(self.high, np.inf, most, self)
 
@@ -169,7 +169,7 @@ def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Conver
 
 
 class Choices(dict[Any, Any]):
-    """The values of a `Discrete` spec as scalars of its dtype, by number; a lookup costs a third of making one.
+    """Maps numbers to scalars of a `Discrete` spec's dtype. A lookup is three times as fast as making a scalar.
 
     A lookup of an array of shape () raises TypeError, because arrays are not hashable.
     """

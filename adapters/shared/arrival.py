@@ -30,8 +30,8 @@ Take = Callable[..., Any]
 def is_held(value: Any, own: int = 1) -> bool:
     """Returns True if its source may still change a value: an array, or a container of arrays.
 
-    CPython's reference counts tell. What they cannot tell, such as memory of C code, counts as held. The caller has the
-    value in a local variable, and knows of `own` references: that one, and perhaps one by a tuple or dict around it.
+    CPython's reference counts show it. Memory that they do not cover, such as C code's, counts as held. The caller has
+    `own` references to the value: a local variable, and perhaps a tuple or dict around the value.
     """
     if getrefcount(value) > _ALONE + own:
         return True
@@ -55,7 +55,7 @@ def _count_passed(value: Any, held: bool = False) -> int:
 
 
 def _calibrate() -> tuple[int, int, int, int]:
-    """Returns the counts for `is_held`, and the `own` of a parameter: passed from a variable, or from a container."""
+    """Measures the counts for `is_held`, and `own` for a parameter passed from a variable or from a container."""
     value, container, view = np.zeros(2), (np.zeros(2),), np.zeros(2)[:1]
     alone = _count(value) - 1
     if not getattr(sys, "_is_gil_enabled", lambda: True)():  # counts of free-threaded builds are not reliable
@@ -67,9 +67,9 @@ _ALONE, _BASE_ALONE, _PASSED, _INSIDE = _calibrate()
 
 
 def arrival(spec: SpecTree, copy: Copy, take: Take) -> tuple[str, dict[str, Any]]:
-    """Returns the lines of an importer's stage of a step that take an observation over, and the names in them.
+    """Returns the lines of an importer's step that convert or copy the observation, and the names that they use.
 
-    An array as declared that nothing else holds stays as it is; for all others `take` is called.
+    An array of the declared dtype that nothing else holds is used as it is; for all others, the lines call `take`.
     """
     if copy != "auto" or not isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
         return "observation = take(observation)", {"take": take}
@@ -196,7 +196,7 @@ HOLDERS = frozenset({np.ndarray, dict, list, tuple})
 
 
 def owned(value: Any) -> Any:
-    """Returns a reward or discount that its source cannot change in place: arrays and containers are copied."""
+    """Copies a reward or discount if it is an array or a container, so that its source cannot change it in place."""
     return value.copy() if isinstance(value, np.ndarray) else deepcopy(value) if type(value) in HOLDERS else value
 
 
@@ -231,7 +231,7 @@ def is_zero(discount: Any) -> bool:
 def with_discounts(
     infos: Mapping[Any, Any], discounts: Mapping[Any, Any], terminated: Mapping[Any, bool]
 ) -> dict[Any, Any]:
-    """Returns the infos of agents, with `"discount"` in those of agents whose discount is not the default."""
+    """Adds `"discount"` to the infos of agents whose discount differs from the default."""
     special = {
         agent: discount for agent, discount in discounts.items() if not is_default_discount(discount, terminated[agent])
     }

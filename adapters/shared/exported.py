@@ -40,12 +40,12 @@ _KEPT = _CORE | _FRAMEWORKS
 
 
 def is_own(name: str) -> bool:
-    """Returns True if an attribute of a core environment is its author's: public and not of the protocol."""
+    """Returns True for an attribute that a core environment's author added: public, and not part of the protocol."""
     return not name.startswith("_") and name not in _CORE
 
 
 def _is_open(name: str) -> bool:
-    """Returns True if forms have an attribute of that name from what is inside."""
+    """Returns True if forms take an attribute of that name from the environment inside."""
     return name[:1] != "_" and name not in _KEPT
 
 
@@ -82,10 +82,10 @@ class AnyForm(Planned, CoreHolder):
         self._plan()
 
     def _describe(self) -> None:
-        """Sets the specs of the framework, and refuses what it cannot express, before `_plan` relies on them."""
+        """Sets the framework's specs before `_plan` reads them; raises an error if it cannot express a part."""
 
     def _inner(self) -> Any:
-        """Returns what the form steps: the core, in the shape that the framework takes."""
+        """Returns the environment that the form steps: the core, adapted to the framework's kind of environments."""
         self._check_lanes(self.core)
         return self.core
 
@@ -97,9 +97,9 @@ class AnyForm(Planned, CoreHolder):
             raise SpecError(f"{here}: expected a batch, got an environment of one lane; see envoi.batch(env, n)")
 
     def _step_by(self, function: Callable[[Any], Any]) -> None:
-        """Makes a written step the attribute `step`, with the name, help and signature of the method.
+        """Sets a generated step as the attribute `step`, with the name, help and signature of the method.
 
-        A step that was patched onto this form stays.
+        If other code has patched `step` on this form, that patch stays.
         """
         kind: Any = type(self)
         method = kind.step
@@ -196,14 +196,14 @@ class AnyForm(Planned, CoreHolder):
 
 
 class OpenForm(AnyForm):
-    """Base of the forms that have the public attributes of what is inside, such as `form.physics` or `form.gravity`.
+    """Base of the forms that show the public attributes of the environment inside, such as `form.physics`.
 
     Wrappers of most frameworks do so too. Names by which libraries recognise the environments of a framework are left
     out; `get_wrapper_attr` finds those too.
     """
 
     def _opens(self) -> bool:
-        """Returns True if the form has the public attributes of what is inside."""
+        """Returns True if the form shows the public attributes of the environment inside."""
         return True
 
     # The next two cost each attribute of a form some nanoseconds, 2 to 3 % of a step.
@@ -231,11 +231,11 @@ class OpenForm(AnyForm):
         return True
 
     def _open_holder(self, name: str) -> Any:
-        """Returns the outermost object inside that has an attribute which the form has from it, or None."""
+        """Returns the outermost object inside from which the form takes an attribute, or None."""
         return next((one for one in self._holders() if hasattr(one, name)), None) if _is_open(name) else None
 
     def _holders(self) -> Iterator[Any]:
-        """Yields what is inside, except importers."""
+        """Yields the objects inside, outermost first, except importers."""
         try:
             core = object.__getattribute__(self, "_core_inside")
         except AttributeError:  # this form is being made, or copied
@@ -247,12 +247,12 @@ class OpenForm(AnyForm):
 
 
 def several_agents(env: Env | MultiEnv, agent: str = "agent_0") -> MultiEnv:
-    """Returns an environment as one of several agents."""
+    """Converts an environment to a `MultiEnv`; a single agent gets the name `agent`."""
     return env if isinstance(env, MultiEnv) else as_multi(env, agent)
 
 
 class MultiForm(OpenForm, MultiCoreHolder):
-    """Base of the forms of several agents."""
+    """Base of the multi-agent forms."""
 
     def _inner(self) -> MultiEnv:
         self.multi = several_agents(self.core)
@@ -260,9 +260,9 @@ class MultiForm(OpenForm, MultiCoreHolder):
 
 
 def context_holder(core: Any, form: str | None = None) -> Any:
-    """Returns what has the contexts of a core environment: itself, or a source that no catalogue knows.
+    """Returns the object that has a core environment's contexts: the environment, or a source without a catalogue.
 
-    With the name of a form, where nothing has contexts this is a ContextError.
+    If nothing has contexts and `form` is given, raises a ContextError that names the form.
     """
     around, native = inside(core)
     knows = getattr(core, "context_space", None) is not None or any(isinstance(one, Contextual) for one in around)
@@ -277,7 +277,7 @@ def context_holder(core: Any, form: str | None = None) -> Any:
 
 
 def inside(core: Any) -> tuple[list[Any], list[Any]]:
-    """Returns the parts of a core environment, outermost first."""
+    """Returns two lists of a core environment's parts, outermost first: its own layers, and its source's or model."""
     around: list[Any] = []
     while isinstance(core, Process):
         around.append(core)
@@ -291,7 +291,7 @@ def inside(core: Any) -> tuple[list[Any], list[Any]]:
 
 
 def _layers(source: Any, native: Any) -> Iterator[Any]:
-    """Yields the layers of a source, outermost first, down to the native environment or to a form and its parts."""
+    """Yields the layers of a source, outermost first. Ends at the native environment, or with the parts of a form."""
     found: list[Any] = []
     layer = source
     while layer is not None and not any(layer is one for one in found):

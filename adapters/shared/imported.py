@@ -34,17 +34,17 @@ from .loss import DroppedOptionsWarning, Loss, UnseededWarning, warn_user
 
 
 class CoreHolder:
-    """An environment of a framework with a core environment inside; the base by which forms are recognised."""
+    """Base of all forms, by which they are recognised: an environment of a framework with a core environment inside."""
 
     core: Any = set_once("core", "make a new form of it")
     _core_inside: Any
 
 
 class MultiCoreHolder(CoreHolder):
-    """The same for frameworks of several agents."""
+    """Base of forms in multi-agent frameworks, which have the core environment as a `MultiEnv` too."""
 
     multi: MultiEnv
-    """The core environment as one of several agents; `core` may be of one."""
+    """The core environment as a `MultiEnv`; `core` may be a single-agent `Env`."""
 
 
 def declared_names(kind: type, attribute: str) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ class Planned:
 
 
 class FromSource(Process):
-    """A core environment that represents one of a framework."""
+    """A core environment that represents an environment of a framework."""
 
     source: Any
     """The framework's environment, possibly wrapped."""
@@ -99,7 +99,7 @@ class FromSource(Process):
 
 
 def takes_options(reset: Any) -> bool:
-    """Returns True if a `reset` has a parameter `options`, or takes any by name."""
+    """Returns True if a `reset` has a parameter `options` or `**kwargs`."""
     try:
         parameters = signature(reset).parameters
     except (TypeError, ValueError):  # it is not written in Python
@@ -108,7 +108,7 @@ def takes_options(reset: Any) -> bool:
 
 
 class Imported(Planned, FromSource):
-    """Base of importers of one agent, of several, and of many lanes.
+    """Base of single-agent, multi-agent and batch importers.
 
     A class lists in `_memory` the names of the attributes that change during an episode, apart from those of its
     bases; snapshots contain them.
@@ -229,7 +229,7 @@ class Imported(Planned, FromSource):
         return self.form_inside.core.untaken(options)
 
     def _reset_source(self, seed: Any, options: Mapping[str, Any] | None) -> Any:
-        """Resets a source whose `reset` takes a seed, and mostly options."""
+        """Resets a source whose `reset` takes a seed. Passes options to it, or to `_give_options` if it takes none."""
         if not self.has_place:
             self._give_options(options)
             return self.source.reset(seed=seed)
@@ -253,7 +253,7 @@ class Imported(Planned, FromSource):
 
 
 class ImportedEnv(Imported, Env):
-    """Base of importers of one agent."""
+    """Base of single-agent importers."""
 
     _memory = ("_observation", "_episode_state")
     _planned = ("_written_step",)
@@ -306,9 +306,9 @@ class ImportedEnv(Imported, Env):
         return Program((Stage(title, lines, VALUES, {**names, "env": self}),), self.step_record)
 
     def _lines_of_step(self) -> tuple[str, dict[str, Any]]:
-        """Returns the lines of the stage that steps the source, and the objects that they name besides `env`.
+        """Returns the lines of code that step the source, and the objects that they name besides `env`.
 
-        Without lines of its own, a class has a `_step_source(action)` that returns the six values, with the source's
+        A class that keeps these lines defines `_step_source(action)`, which returns the six values, with the source's
         own reward, and None for the default discount.
         """
         lines = f"""\
@@ -322,7 +322,7 @@ if env._rewarder is not None:
         return lines, {}
 
     def _rewarded(self, reward: Any, before: Any, action: Any) -> Any:
-        """Returns the reward of the rewarder that is set, given the source's and the state before the step."""
+        """Computes a step's reward by the rewarder, from the source's reward and the state before the step."""
         return reward_step(cast("Any", self._rewarder), reward, before, action, self._rewarded_state())
 
     def _rewarded_state(self) -> Any:
@@ -337,7 +337,7 @@ if env._rewarder is not None:
 
 
 class ImportedBatch(Imported, BatchEnv):
-    """Base of importers of many lanes, which the source steps together."""
+    """Base of importers of batches whose lanes the source steps together."""
 
     _memory = ("_observation", "_over", "_begun")
 
@@ -360,7 +360,7 @@ class ImportedBatch(Imported, BatchEnv):
             raise EpisodeError(f"{what}: {NOT_BEGUN}")
 
     def _check_actions(self, action: Any) -> None:
-        """Refuses actions of another number than that of the lanes, before the source does so in words of its own."""
+        """Raises an error if the number of actions differs from the number of lanes, before the source sees them."""
         if isinstance(self.action_spec, Spec):
             check_count("action", action, self.batch_size)
 
@@ -370,7 +370,7 @@ class ImportedBatch(Imported, BatchEnv):
         return self._observation
 
     def _rewarded(self, reward: Any, before: Any, action: Any, idle: Mask | None) -> Any:
-        """Returns the rewards by the rewarder that is set, 0 in the lanes `idle`, which did not act."""
+        """Computes the rewards by the rewarder; lanes that did not act (`idle`) get 0."""
 
         def fill(leaf: Any) -> NDArray[Any]:
             lanes = np.array(leaf) if np.ndim(leaf) else np.full(self.batch_size, leaf)
@@ -382,7 +382,7 @@ class ImportedBatch(Imported, BatchEnv):
 
 
 class ImportedLanes(FromSource, Lanes):
-    """Base of importers of many lanes that can be reached and stepped one by one."""
+    """Base of importers of batches whose lanes can be accessed and stepped one by one."""
 
     def __init__(self, source: Any, lanes: list[Any]) -> None:
         Lanes.__init__(self, lanes)

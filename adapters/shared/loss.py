@@ -1,4 +1,4 @@
-"""Losses of a conversion, as data, and the warnings of what an environment cannot do in a framework."""
+"""Losses of a conversion, as data, and warnings about features that do not work in a framework."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def warn_narrowed(losses: Iterable[Loss]) -> None:
 
 
 def options_lost(env: Env | MultiEnv) -> list[Loss]:
-    """Returns the loss of an environment whose source has no place for the options of a reset."""
+    """Returns a list with the loss of reset options if an environment's source takes none, otherwise an empty list."""
     if env.takes_options:
         return []
     hint = "options of a reset change nothing there; a warning says so once, and validate=True makes it an error"

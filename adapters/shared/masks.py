@@ -1,4 +1,4 @@
-"""Action masks: an element for each value of each integer of an action, in order, where everything but 0 is legal.
+"""Action masks: one element for each value of each integer of an action, in order; 0 forbids the value.
 
 An environment gives a mask as gymnasium's `sample(mask=…)` takes it: an array of shape (n,) for `Discrete`, a tuple of
 one for each integer for `MultiDiscrete`, an array of 0, 1 and 2 (either) for `MultiBinary`, and dicts and tuples of
@@ -20,7 +20,7 @@ from envoi.tree import children, leaves
 
 
 def choices(spec: Spec) -> list[int] | None:
-    """Returns the number of values of each integer of an action's leaf; None for a leaf that cannot be masked."""
+    """Returns how many values each integer of an action's leaf can have, or None for a leaf that cannot be masked."""
     if isinstance(spec, Discrete):
         return [spec.n]
     if isinstance(spec, MultiDiscrete):
@@ -41,7 +41,7 @@ def flat_mask(spec: SpecTree, mask: Any) -> NDArray[np.bool_]:
 
 
 def _parts(spec: SpecTree, mask: Any) -> Iterator[NDArray[Any]]:
-    """Yields the masks of the integers of an action."""
+    """Yields the mask of each integer of an action."""
     if not isinstance(spec, Spec):
         for _, key, sub in children(spec):
             try:

@@ -203,7 +203,7 @@ class ToTFAgentsBatch(ToTFAgents):
             raise
 
     def restart(self, mask: Any) -> None:
-        """Sets which lanes begin an episode in the next step, as a mask; by default those that have ended."""
+        """Sets the mask of lanes that begin an episode in the next step; by default, lanes that have ended."""
         self._over = mask if mask.any() else None
 
     def _step(self, action: Any) -> TimeStep:
@@ -235,7 +235,7 @@ class ToTFAgentsBatch(ToTFAgents):
 
 
 class NotStackable(SpecError):
-    """The error for infos of lanes that differ in their keys, shapes or types; it has these `infos` too."""
+    """Raised if infos of lanes cannot be stacked, as keys, shapes or types differ; `infos` has them lane by lane."""
 
     infos: Sequence[Mapping[Any, Any]] = ()
 

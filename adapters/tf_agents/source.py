@@ -1,4 +1,4 @@
-"""Imports environments of TF-Agents, of one lane and batched. See `envoi.adapters.tf_agents`."""
+"""Imports environments of TF-Agents, single and batched. See `envoi.adapters.tf_agents`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .specs import NAME, PyEnvironment, array_encoder, filled, from_number_spec,
 
 
 class FromTFSource(SeedsSource):
-    """Base of TF-Agents' importers, of one lane or many: finds what a source declares through all its wrappers."""
+    """Base of TF-Agents' importers, single and batched: finds the specs that a source declares inside its wrappers."""
 
     _framework = NAME
     _planned = ("_form", "_incoming", "_take_reward", "_take_discount", "_encode")
@@ -59,7 +59,7 @@ class FromTFSource(SeedsSource):
         return map_leaves(lambda leaf: Array(leaf.shape, leaf.dtype, name=leaf.name), read)
 
     def _declared(self, what: str) -> tuple[Any, Any]:
-        """Returns the outermost layer that declares a spec of its own, which TF-Agents' wrappers do not pass on."""
+        """Returns the outermost layer that declares a spec, and the spec; TF-Agents' wrappers do not pass specs on."""
         own = f"{what}_spec"
         for layer in self._parts():
             kind = type(layer)
@@ -103,7 +103,7 @@ class FromTFSource(SeedsSource):
 
 
 def number_reader(spec: SpecTree, copy: Copy) -> Callable[[Any], Any]:
-    """Returns a function that converts rewards or discounts; scalars to numpy's, which cannot be changed in place."""
+    """Returns a function that converts rewards or discounts; scalars become immutable numpy scalars."""
     if not (isinstance(spec, Array) and spec.shape == ()):
         return incoming(spec, copy)
     take = incoming(spec, False)
@@ -295,7 +295,7 @@ class FromTFAgentsLanes(ImportedLanes):
 
 
 def from_source(source: PyEnvironment, seed: Callable[[Any], Any] | None, copy: Copy) -> Env:
-    """Imports a TF-Agents environment, of one lane or batched."""
+    """Imports a TF-Agents environment, single or batched."""
     if not source.batched:
         return FromTFAgents(source, seed, copy)
     # A wrapper's `__getattr__` finds `envs` too, but the wrapper changes their values, so the class is asked.
@@ -308,7 +308,7 @@ def from_source(source: PyEnvironment, seed: Callable[[Any], Any] | None, copy: 
 def unstacked(get_info: Callable[[], Any], n: int, form: Any) -> Infos:
     """Returns the infos of n lanes from an environment's `get_info`.
 
-    If they are those of a form inside, and no wrapper has changed them, these are the original infos, whose values keep
+    If the infos come unchanged from a form inside, returns the form's original infos, whose values keep
     their types.
     """
     try:
@@ -330,7 +330,7 @@ def unstacked(get_info: Callable[[], Any], n: int, form: Any) -> Infos:
 
 
 def lane_info(info: Any) -> dict[Any, Any]:
-    """Returns the result of `get_info` as a dict of its own."""
+    """Converts the result of `get_info` to a new dict."""
     if info is None:
         return {}
     return {**info} if isinstance(info, Mapping) else {"info": info}

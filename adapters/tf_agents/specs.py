@@ -49,7 +49,7 @@ def to_spec(spec: SpecTree, path: str = "spec") -> Any:
 
 
 def stated_spec(spec: SpecTree, stated: SpecTree, path: str) -> Any:
-    """Returns the TF-Agents spec of `stated` that remembers `spec`, which has the same structure."""
+    """Converts `stated` to a TF-Agents spec that remembers the core spec `spec`, which has the same structure."""
     if isinstance(spec, Spec):
         return _make_spec(array_form(stated, path, NAME), spec, path)
     if isinstance(spec, dict):
@@ -195,7 +195,7 @@ def ordered(spec: SpecTree) -> Any:
 
 
 def array_encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
-    """Returns a function that makes `OrderedDict`s of dicts and 0-d arrays of scalars, or None without either."""
+    """Returns a function that makes `OrderedDict`s of dicts and 0-d arrays of scalars; None if a spec has neither."""
     if isinstance(spec, Discrete):
         kind = spec.dtype
         return lambda value: np.array(index(value), kind)  # `index` refuses what is not an integer
@@ -223,7 +223,7 @@ def number_encoder(spec: SpecTree) -> Convert:
 
 
 def constant(spec: SpecTree, number: float, lanes: tuple[int, ...] = ()) -> Callable[[], Any]:
-    """Returns a function that returns a constant reward or discount, whose arrays are shared and read-only."""
+    """Returns a function without arguments that returns a constant reward or discount in shared, read-only arrays."""
 
     def make(leaf: Any) -> Any:
         array = np.full(lanes + leaf.shape, number, leaf.dtype)
@@ -235,12 +235,12 @@ def constant(spec: SpecTree, number: float, lanes: tuple[int, ...] = ()) -> Call
 
 
 def lanes_of(spec: SpecTree, n: int) -> SpecTree:
-    """Returns the spec of the values of n lanes: unbounded arrays of shape (n, …)."""
+    """Returns the spec of n lanes' values: unbounded arrays of shape (n, …)."""
     return map_leaves(lambda leaf: Array((n, *leaf.shape), leaf.dtype), spec)
 
 
 def filled(values: Any, lanes: Any, number: float) -> Any:
-    """Returns a copy of a batch's rewards or discounts, with `number` in some lanes."""
+    """Copies a batch's rewards or discounts, and sets some lanes to `number`."""
 
     def fill(leaf: Any) -> Any:
         result = np.array(leaf)
