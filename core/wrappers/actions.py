@@ -112,7 +112,7 @@ class ActionDiscretize(Lifted):
 
 
 def _spread(given: Any, spec: SpecTree, path: str) -> Any:
-    """Returns an option of all leaves, or of each, in the structure of the spec."""
+    """Returns an option for each leaf of the spec; it was given for all leaves or in the structure of the spec."""
     if not tree.is_branch(spec) or not tree.is_branch(given):
         return tree.map_leaves(lambda leaf: given, spec)
     check_branch(spec, given, path)
@@ -120,7 +120,7 @@ def _spread(given: Any, spec: SpecTree, path: str) -> Any:
 
 
 class _Values:
-    """The values that an element of an array may have, by their numbers."""
+    """The values that each element of an array may have, indexed by integers."""
 
     def __init__(self, number: NDArray[np.int64], values: NDArray[Any]) -> None:
         self.number, self.values = number, values
@@ -300,7 +300,7 @@ def _enabled(action: Any, last: int) -> Any:
 
 
 def _masked(mask: NDArray[np.int8], n: int, info: Infos | Mapping[Any, Any]) -> NDArray[np.int8]:
-    """Returns the mask of all actions, with the mask of the first n in the info inside."""
+    """Returns the mask of all actions. The inner info's mask replaces its first n elements."""
     if isinstance(info, Infos):
         if MASK not in info.columns if info.columns is not None else not any(MASK in one for one in info):
             return mask
@@ -350,7 +350,7 @@ class ActionRepeat(Lifted):
             raise
 
     def _repeated(self, step: Any, action: Any, acted: Any) -> Any:
-        """A step with its repetitions; in a batch by the lanes that acted in it."""
+        """Repeats the action and returns the combined step; in a batch, only in the lanes in `acted`."""
         for _ in range(self.times - 1):
             if self.is_several:  # isinstance takes as long as a step of a small model
                 over = any((*step.terminated.values(), *step.truncated.values()))
@@ -370,7 +370,7 @@ class ActionRepeat(Lifted):
 
 
 def _after(step: Step, later: Step, acted: Any) -> Step:
-    """Two steps as one, where in the later only the lanes have `acted`."""
+    """Combines two steps into one; in a batch, `acted` are the lanes that acted in the later step."""
     info, later_info = cast("tuple[Any, Any]", (step.info, later.info))
     if type(info) is Infos and info.columns == {} == later_info.columns:
         pass  # both are empty
@@ -390,7 +390,7 @@ def _after(step: Step, later: Step, acted: Any) -> Step:
 
 
 def _together(step: MultiStep, later: MultiStep) -> MultiStep:
-    """Returns two steps of several agents as one; an agent that joined in the later has nothing of the first."""
+    """Combines two multi-agent steps into one. Agents that joined in the later step have only its values."""
 
     def each(function: Callable[[Any, Any], Any], one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
         return {agent: function(one[agent], own) if agent in one else own for agent, own in other.items()}
@@ -411,7 +411,7 @@ def _merged(info: Info, later: Info) -> Info:
 
 
 def _accumulated(function: Callable[[Any, Any], Any], spec: Any, times: int) -> Array:
-    """Returns the spec of up to `times` values of another spec, combined."""
+    """Returns the spec of the combination (sum or product) of up to `times` values."""
     low, high = bounds_or_inf(spec)
     if function is operator.mul and (low is None or (low < 0).any()):
         low = high = None

@@ -159,11 +159,11 @@ class FixedLength(Lifted):
         return self._paced(action, self._lanes(True) & acting(restart, hold), restart, hold)
 
     def _lanes(self, flag: bool) -> Any:
-        """One flag for all lanes, or for the one agent."""
+        """Returns the flag for each lane, or a single one if there are no lanes."""
         return np.full(() if self.batch_size is None else self.batch_size, flag)
 
     def _paced(self, action: Any, acts: Any, restart: Any, hold: Any) -> Step:
-        """A step, in which some lanes act."""
+        """Steps the lanes in `acts`, and pads or truncates their episodes."""
         over = acts & (self._elapsed >= self.fix_length)
         if over.any():
             raise EpisodeError(
@@ -189,7 +189,7 @@ class FixedLength(Lifted):
         return step._replace(terminated=terminated, truncated=truncated)
 
     def _padded(self, action: Any, restart: Any, hold: Any, padding: Any) -> Step:
-        """A step in which only those act inside that have not ended there."""
+        """Steps the lanes whose inner episode has not ended; lanes in `padding` repeat their last observation."""
         if self.batch_size is None:
             reward, discount = (tree.map_leaves(_zero, spec) for spec in (self.reward_spec, self.discount_spec))
             return Step(self.observation, reward, False, False, discount, {PADDING: True})

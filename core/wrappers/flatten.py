@@ -129,7 +129,7 @@ class FlattenObservation(Flattened):
 
 
 def _chosen(spec: SpecTree, names: Collection[Any], what: str) -> SpecTree:
-    """The part of a dict of specs that is named, in the order of the spec."""
+    """Returns the named parts of a dict of specs, in the order of the spec."""
     if not isinstance(spec, AnyDict):
         raise SpecError(
             f"allowlist: expected None, for {what} is no dict and has no names to choose from; it is {spec}"

@@ -53,7 +53,7 @@ class RunStats(Lifted):
         return result
 
     def _count(self, reward: Any, terminated: Any, truncated: Any, info: Any, *masks: Any) -> None:
-        """Counts a step; in a batch, `masks` are the lanes that begin and those that pause, or None for none."""
+        """Counts a step. In a batch, `masks` are the masks `restart` and `hold`, or None."""
         if not masks:
             self.episode_steps, self.total_steps = self.episode_steps + 1, self.total_steps + 1
             self.episodes += not self.agents if self.is_several else terminated or truncated

@@ -219,7 +219,7 @@ class Represented(Lifted):
 
 
 def _agents(env: Any) -> tuple[Any, ...]:
-    """Returns the agents of an environment of several; none for one agent."""
+    """Returns the agents of a multi-agent environment; an empty tuple for a single-agent one."""
     return tuple(env.possible_agents) if isinstance(env, MultiEnv) else ()
 
 
@@ -288,7 +288,7 @@ class History(Lifted):
 
 
 def _stacked(spec: SpecTree, path: str, n: int, padded: int) -> Any:
-    """The spec of n values along a first axis, of which the first `padded` may be zeros."""
+    """Returns the spec of n stacked values, where the first `padded` may be zeros."""
     if tree.is_branch(spec):
         return tree.rebuild(spec, [_stacked(sub, path + part, n, padded) for part, _, sub in tree.children(spec)])
     if isinstance(spec, MultiBinary):

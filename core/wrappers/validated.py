@@ -74,7 +74,7 @@ class Validated(Lifted):
         """Checks a result that your code obtained directly from the inner environment.
 
         Args:
-            result: The result of its reset or step; of several agents, the latest.
+            result: The result of its reset or step; in a multi-agent environment, the latest result.
             step: The number of the step in the episode, for the message; 0 for a reset.
             episode: The number of the episode, for the message.
             restart: Mask of the lanes that began a new episode in the step.
@@ -134,11 +134,11 @@ class Validated(Lifted):
             self._raise_at(error, where)
 
     def _raise_at(self, error: SpecError, where: str) -> NoReturn:
-        """Raises an error with the step in its message, from the one without."""
+        """Raises the error again, with the step added to its message."""
         raise SpecError(f"{error} (at {f'step {self._step}' if self._step else 'the reset'} {where})") from error
 
     def _check_agents(self, result: Any, is_step: bool) -> None:
-        """Checks that each mapping has an entry for each agent that needs one, and for no unknown one."""
+        """Checks that each mapping has an entry for each agent that needs one, and no unknown agent."""
         ended: list[Any] = []
         if is_step:
             ended = [agent for agent in result.terminated if result.terminated[agent] or result.truncated[agent]]
@@ -162,9 +162,9 @@ _COLUMNS = Array, Discrete, MultiDiscrete, MultiBinary
 
 
 def _are_within(spec: SpecTree, values: Any, path: str, n: int, kept: Any) -> bool:
-    """Returns True if the values of all n lanes, or of those kept, surely lie within a spec; else each lane decides.
+    """Returns True if all lanes, or those in `kept`, are valid. If False, each lane must be checked on its own.
 
-    Comparing the column of all lanes takes about as long as comparing one of them.
+    Comparing all lanes at once takes about as long as comparing one.
     """
     if not isinstance(spec, Spec):
         check_branch(spec, values, path)

@@ -258,7 +258,7 @@ class Contextual(Lifted):
 
     @property
     def _schedule(self) -> Schedule:
-        """The choices, without those of episodes that have not begun."""
+        """The schedule, after taking back choices for episodes that have not begun."""
         schedule = self._settled_or_ahead
         if schedule.coming is not None:
             schedule.settle()
@@ -282,7 +282,7 @@ class Contextual(Lifted):
         self._has_charge = False
 
     def _inner_spec(self, specs: Specs) -> SpecTree:
-        """Returns the inner observation spec under all contexts that may come into force."""
+        """Returns the inner observation spec that is valid in all contexts that can occur."""
         under = specs.observation
         if self._binding.sets_features:
             under = self.env.spec_under(self._schedule.reachable())
@@ -370,7 +370,7 @@ class Contextual(Lifted):
         return self._checked(self._schedule.found_for_each(context, self._lanes or 1, what), what)
 
     def _checked(self, chosen: list[Chosen], what: str) -> list[Chosen]:
-        """Checks that the observation spec holds under contexts that are not in the set."""
+        """Returns the choices, after checking that the observation spec is valid in contexts outside the set."""
         given = [one.context for one in chosen if one.is_given]
         for context in given[:1] if all(context is given[0] for context in given) else given:
             self._view.check(context, what)
@@ -507,7 +507,7 @@ class Contextual(Lifted):
         return begun
 
     def _follow_lanes(self) -> None:
-        """Takes over the places of the contexts in which the lanes inside have begun."""
+        """Copies from the inner lanes which contexts they have begun in."""
         inside = self._inmost
         if self._takes_coming and inside.coming is not None:
             inside.coming, self._in_force = None, InForce(self._in_force.table, inside.place)
@@ -525,7 +525,7 @@ class Contextual(Lifted):
         return infos
 
     def _take_charge(self) -> None:
-        """Refuses steps of another `Contextual` around the same environment, whose contexts are no longer in force."""
+        """Makes another `Contextual` around the same environment refuse steps, because its contexts are replaced."""
         if self._has_charge:
             return
         env = self._env_inside.unwrapped
@@ -541,11 +541,11 @@ class Contextual(Lifted):
         self._has_charge = True
 
     def _seed_of_replaced(self) -> int:
-        """Returns the seed of an environment that replaces another one, so that it follows from the first seed."""
+        """Returns a seed for an environment that replaces another one, derived from the first seed."""
         return int(self._schedule.generator(self.env).integers(2**31))
 
     def _take_wishes(self, options: dict[str, Any]) -> tuple[list[Chosen] | None, dict[str, Any]]:
-        """Takes contexts and features out of options."""
+        """Removes contexts and features from the options, and returns them."""
         wish, known = None, self._schedule.features
         refuse_misspelt(options, known)
         for name in (CONTEXT_ID, CONTEXT):
@@ -558,7 +558,7 @@ class Contextual(Lifted):
         return self.env.untaken({name: value for name, value in options.items() if name not in taken})
 
     def _follow_seed(self, seed: Any, lanes: Indices) -> None:
-        """Lets choices follow from the seed of a reset of these lanes; the selector begins if they are all."""
+        """Derives choices from the seed of a reset. The selector restarts if all lanes are reset."""
         streams = Streams(seed) if self._lanes is None else batch_streams(seed, self._lanes)
         if streams is not None:
             self._schedule.rng = streams.context
@@ -568,7 +568,7 @@ class Contextual(Lifted):
     def _choose(
         self, lanes: Indices, wish: Sequence[Chosen] | None = None, values: Mapping[str, Any] | None = None
     ) -> None:
-        """Chooses contexts for lanes that are about to begin, and puts them in force."""
+        """Chooses and applies the contexts of lanes that are about to begin."""
         schedule, now = self._schedule, self._in_force
         if not len(lanes):
             return
@@ -598,7 +598,7 @@ class Contextual(Lifted):
     # Contexts in force.
 
     def _hold_episode(self) -> Callable[[], None] | None:
-        """Returns a function that continues the episode of now, where a model of one lane is inside; or None."""
+        """Returns a function that restores the present episode of an inner single-lane model, or None."""
         model = self._inside_model
         if model is None or (halt := model.step_record.halt) is NOT_BEGUN:
             return None
@@ -615,7 +615,7 @@ class Contextual(Lifted):
         return resume
 
     def _put(self, now: InForce, lanes: Indices) -> None:
-        """Puts contexts in force in lanes."""
+        """Applies the contexts in `now` to lanes."""
         before, self._in_force, table = self._in_force, now, now.table
         if self._takes_coming:
             self._inmost.coming = Coming(table, before.place, now.place)
@@ -629,7 +629,7 @@ class Contextual(Lifted):
         self._show()
 
     def _bind(self, contexts: Sequence[Any], lanes: Sequence[int]) -> None:
-        """Puts contexts in force by way of the binding, unless they are."""
+        """Applies contexts through the binding, in lanes whose context has changed."""
         binding, before, sets_features = self._binding, self._bound, self._binding.sets_features
         if before is not None and not binding.reapplies and not (sets_features and self._lanes is not None):
             begin = [lane for lane in lanes if contexts[lane] is not before[lane] and contexts[lane] != before[lane]]
@@ -641,13 +641,13 @@ class Contextual(Lifted):
             self._bound = contexts
 
     def _use(self, env: Any) -> None:
-        """Takes an environment for the one inside."""
+        """Replaces the inner environment."""
         if env is not self.env:
             self._env_inside = env
             self._plan()
 
     def _show(self) -> None:
-        """Holds the part of the contexts in force that observations and infos show."""
+        """Updates the contexts that observations and infos show."""
         self._infos: Infos | None = None  # of lanes that all have the contexts in force
         if self._is_shown:
             vectors = self._view.vectors(self._in_force)
@@ -724,7 +724,7 @@ class Contextual(Lifted):
 
 
 class _Beginning:
-    """A step in which lanes begin in contexts that were chosen ahead; an error in it leaves them to later ones."""
+    """A step in which lanes begin in contexts chosen in advance. After an error, later episodes use them."""
 
     __slots__ = ("_before", "_env")
 
@@ -732,7 +732,7 @@ class _Beginning:
         self._env, self._before = env, env._in_force
 
     def stepped(self) -> None:
-        """Takes over the contexts in which the lanes inside have begun."""
+        """Records the contexts in which the inner lanes have begun."""
         self._env._follow_lanes()
 
     def __enter__(self) -> None:
@@ -746,12 +746,12 @@ class _Beginning:
 
 
 class _Attempt(_Beginning):
-    """A reset, or a step in which lanes begin: an error in it takes back their contexts.
+    """A reset, or a step in which lanes begin. An error restores the previous contexts.
 
     Args:
         env: The wrapper.
         lanes: The lanes that begin.
-        resume: Called first when it is taken back.
+        resume: Called first after an error.
     """
 
     __slots__ = ("_held", "_lanes", "_mark", "_replaceable", "_resume")

@@ -27,7 +27,7 @@ Replaced, never changed, because snapshots hold it."""
 
 
 def none_running(n: int | None) -> Running:
-    """Returns that no episode runs."""
+    """Returns the counts of a wrapper in which no episode is running."""
     return (0.0, 0, False, 0) if n is None else (np.zeros(n), np.zeros(n, np.int64), np.zeros(n, bool), 0)
 
 
@@ -40,7 +40,7 @@ class Reports:
         self._infos: Any = None  # of the last step
 
     def begin(self, lanes: Any, are_chosen: Any) -> None:
-        """Begins episodes; `are_chosen` says for which of these lanes the selector has chosen the context."""
+        """Begins episodes; `are_chosen` holds, for each of these lanes, whether the selector chose its context."""
         totals, begun, open_, steps = self._env.running
         if self._n is None:
             self._env.running = (0.0, steps, are_chosen[0], steps)
@@ -50,24 +50,24 @@ class Reports:
         self._env.running = (totals, begun, open_, steps)
 
     def watching(self, specs: Specs) -> Callable[..., None]:
-        """Returns the function that watches steps, see `Change.watch`."""
+        """Returns the method that `Change.watch` calls."""
         return self.step_lanes if specs.lanes is not None else self.step if specs.agent is None else self.step_agents
 
     def step(self, reward: Any, terminated: Any, truncated: Any, info: Any) -> None:
-        """Watches a step of one lane."""
+        """Counts a step of a single lane."""
         self._count(reward if isinstance(reward, (float, int, np.number)) else _sum(reward), (info,))
         if terminated or truncated:
             self.end(None, bool(terminated))
 
     def step_agents(self, rewards: Mapping[Any, Any], terminated: Any, truncated: Any, infos: Any) -> None:
-        """Watches a step of several agents, who share an episode."""
+        """Counts a step of several agents, which share one episode."""
         self._count(_sum(rewards), (infos,))
         if not self._env.agents:
             ends, cuts = cast("tuple[dict[Any, bool], dict[Any, bool]]", (terminated or {}, truncated or {}))
             self.end(None, not any(flag and not ends.get(agent) for agent, flag in cuts.items()))
 
     def step_lanes(self, reward: Any, terminated: Any, truncated: Any, infos: Any, restart: Any, hold: Any) -> None:
-        """Watches a step of a batch; flags are None where no lane has ended."""
+        """Counts a step of a batch; both flags are None if no lane has ended."""
         if type(reward) is not np.ndarray or reward.ndim != 1:
             spec = self._env.env.reward_spec
             reward = np.array([_sum(lane(spec, reward, index)) for index in range(len(infos))])
@@ -81,7 +81,7 @@ class Reports:
         self._env.running, self._infos = (totals + reward, begun, open_, steps + 1), infos
 
     def end(self, lanes: Any, terminated: Any) -> None:
-        """Reports the episodes that have ended: in a batch those of the lanes in a mask, None for all."""
+        """Reports the episodes that have ended. In a batch, `lanes` is their mask, or None for all lanes."""
         open_ = np.atleast_1d(self._env.running[2])
         over = np.flatnonzero(open_ if lanes is None else open_ & lanes)
         if len(over):
@@ -108,7 +108,7 @@ class Reports:
         self._env.context_selector.tell(episodes)
 
     def success_of(self, row: Mapping[str, Any], info: Mapping[Any, Any]) -> float | None:
-        """Returns the success of an episode, from 0 to 1; None where it is not known."""
+        """Returns the success of an episode, from 0 to 1, or None if it is unknown."""
         success = _said(info) if self._success is None else self._success({**row, "info": info})
         return None if success is None else float(success)
 
@@ -118,7 +118,7 @@ def _sum(reward: Any) -> float:
 
 
 def _said(info: Mapping[Any, Any]) -> Any:
-    """Returns what an info says of success: of several agents', the mean of those who say it."""
+    """Returns the success in an info; for several agents, the mean over those whose info has one."""
     if "is_success" in info:
         return info["is_success"]
     every: list[Any] = [*info.values()]

@@ -26,7 +26,7 @@ from ...tree import AnyList, AnyMapping, AnyTuple
 
 
 class Chosen(NamedTuple):
-    """A context for an episode: its id, its values, and whether it was given by its values, which have no id."""
+    """The context of an episode: its id, its values, and whether values were given instead of an id."""
 
     key: Hashable
     context: Context
@@ -38,13 +38,13 @@ Indices: TypeAlias = NDArray[np.intp]
 
 
 class SetTable(ContextTable):
-    """The contexts of a set, in order, and after them others that were in force.
+    """The contexts of a set, in order, followed by other contexts that were in force.
 
     Attributes:
         by_id: The set.
         ids: The id of each row, an object array of at least `size` elements.
-        given: The rows of contexts that were given by their values.
-        seen: The visible numbers of the first rows, see `View.vectors`; None for none.
+        given: The rows whose context was given by its values instead of an id.
+        seen: A cache of the visible numbers of the first rows, see `View.vectors`; None if empty.
     """
 
     def __init__(self, contexts: Contexts) -> None:
@@ -59,11 +59,11 @@ class SetTable(ContextTable):
         }
 
     def are_named(self, *places: Places) -> bool:
-        """Returns True if all rows are those of the set."""
+        """Returns True if all rows belong to the set."""
         return all(bool((some < len(self.by_id)).all()) for some in places)
 
     def place_of(self, chosen: Chosen) -> int:
-        """Returns the place of a context, which is added unless it is of the set."""
+        """Returns the row of a context. Adds the context first if it is not in the set."""
         place = self._places.get(chosen.key)
         if place is None or self.context(place) is not chosen.context:
             place = self.size
@@ -74,24 +74,24 @@ class SetTable(ContextTable):
         return place
 
     def values(self, places: Places) -> dict[str, Any]:
-        """Returns the values of the features that differ over the set, by feature."""
+        """Returns the values of rows, for the features that differ within the set."""
         return {name: column[places] for name, column in self._differing.items()}
 
     def add_named(self, under: Places, columns: Mapping[str, NDArray[Any]], ids: NDArray[Any]) -> Places:
-        """Adds a block of rows, see `add_block`, with ids; returns their places."""
+        """Adds a block of rows (see `add_block`) and their ids. Returns the indices of the rows."""
         first = self.size
         self.add_block(under, columns)
         self._name(ids)
         return np.arange(first, self.size)
 
     def _name(self, ids: NDArray[Any]) -> None:
-        """Gives ids to the last rows, which were added without."""
+        """Sets the ids of the rows that were added last."""
         if self.size > len(self.ids):
             self.ids = np.concatenate((self.ids, np.empty(max(self.size, 64), object)))
         self.ids[self.size - len(ids) : self.size] = ids
 
     def compacted(self, places: Places, by_id: Contexts) -> InForce:
-        """Returns rows in force in a table of them and of the set alone, which is given as an equal object."""
+        """Copies rows in force into a new table that has only these and the set; `by_id` is an equal set."""
         table, now = copy.copy(self), np.arange(self.size)
         ContextTable.__init__(table, by_id.values())
         kept, alone = np.zeros(self.size, bool), np.ones(self.size, bool)
@@ -118,7 +118,7 @@ def _same(value: Any, other: Any) -> bool:
 
 
 def _array(values: list[Any]) -> NDArray[Any]:
-    """Returns a column as an array with the same values; one of objects for values of several types."""
+    """Returns a column as an array with the same values, with dtype object if their types differ."""
     if {type(value) for value in values} not in ({float}, {int}, {bool}):
         return objects(values)
     array = np.array(values)
@@ -126,7 +126,7 @@ def _array(values: list[Any]) -> NDArray[Any]:
 
 
 def objects(values: Sequence[Any]) -> NDArray[Any]:
-    """Returns an object array of shape (n,), of n values of any kind."""
+    """Returns an object array of shape (n,) that holds n values of any type."""
     array = np.empty(len(values), object)
     for index, value in enumerate(values):
         array[index] = value
@@ -169,7 +169,7 @@ class Noise:
         return {**context, **{n: c[0].item() if c.ndim == 1 else c[0] for n, c in columns.items()}}
 
     def columns(self, contexts: Sequence[Context], places: Places, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-        """Returns noisy values of contexts at places, by feature, with the numbers that one after the other takes."""
+        """Returns noisy values of contexts by feature, with the random numbers that single calls of `add` take."""
         values = [np.array([context[name] for context in contexts], np.float64)[places] for name in self.names]
         ends = np.cumsum([0, *(math.prod(value.shape[1:]) for value in values)]).tolist()
         far = rng.standard_normal((len(places), ends[-1])).clip(-_REACH, _REACH) * self._deviation
@@ -177,7 +177,7 @@ class Noise:
         return {n: self._within(n, v + far[:, i:j].reshape(v.shape) * np.abs(v)) for n, v, i, j in each}
 
     def ends(self, contexts: Iterable[Context]) -> list[dict[str, Any]]:
-        """Returns contexts that bound all noisy versions of the given ones, feature by feature."""
+        """Returns contexts that bound all noisy versions of the given contexts, feature by feature."""
         found: list[dict[str, Any]] = []
         for end in (-_REACH, _REACH) if self.names else ():
             for context in contexts:
@@ -201,12 +201,12 @@ _MANY = 16
 
 
 class InForce(Structured, Mapping[str, Any]):
-    """The contexts in force: their places in a table, one a lane; never changed. As a mapping, the columns of infos.
+    """The contexts in force, as one table row per lane; immutable. As a mapping, it has the columns of infos.
 
     An environment without lanes counts as one.
 
     Attributes:
-        masks: Which lanes' contexts were given by their values, as `Infos.masks`; None for no lane.
+        masks: For `Infos.masks`: the lanes whose contexts were given by their values; None if there are none.
     """
 
     _columns: dict[str, NDArray[Any]] | None = None  # not by `cached_property`, whose lock costs as much as they do
@@ -219,7 +219,7 @@ class InForce(Structured, Mapping[str, Any]):
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The ids, and the values of contexts without one; read-only, because infos hold them."""
+        """The columns of infos: ids, and the values of contexts without an id. Read-only, because infos share them."""
         if self._columns is not None:
             return self._columns
         masks, columns = self.masks or {}, {CONTEXT_ID: self.table.ids[self.place]}
@@ -233,7 +233,7 @@ class InForce(Structured, Mapping[str, Any]):
 
     @property
     def first(self) -> dict[str, Any]:
-        """The entries of the first lane."""
+        """The info entries of the first lane."""
         if self._first is None:
             given = {} if self.masks is None else {CONTEXT: self.in_lanes()[0]}
             self._first = {CONTEXT_ID: self.table.ids[self.place[0]], **given}
@@ -249,31 +249,31 @@ class InForce(Structured, Mapping[str, Any]):
         return len(self.columns)
 
     def in_lanes(self) -> list[Context]:
-        """Returns the full contexts, n of them."""
+        """Returns the full context of each lane."""
         return self.table.contexts(self.place)
 
     def parts(self) -> list[tuple[str, Any]]:
         return [("contexts", self.in_lanes()), ("ids", self[CONTEXT_ID]), ("masks", self.masks)]
 
     def with_places(self, places: Places, lanes: Indices) -> InForce:
-        """Returns what is in force once some lanes have other contexts of the table."""
+        """Returns a copy in which some lanes have other contexts of the table."""
         place = self.place.copy()
         place[lanes] = places
         return InForce(self.table, place)
 
     def compacted(self, contexts: Contexts | None = None) -> InForce:
-        """Returns the same, in a table without other rows; `contexts` is an equal set to use instead."""
+        """Returns an equal object whose table has no unused rows. `contexts` is an equal set to use instead."""
         return self.table.compacted(self.place, self.table.by_id if contexts is None else contexts)
 
 
 class Schedule:
-    """Contexts for episodes: out of a set by a selector, with noise, or fixed by the user.
+    """Chooses a context for each episode: from a set by a selector, with noise, or fixed by the user.
 
     Attributes:
-        fixed: The context of each lane; None for all, or in one lane, where the selector chooses.
-        next: The context of the next episode, where it has been chosen already.
+        fixed: The fixed context of each lane. None, for all or for one lane, lets the selector choose.
+        next: The context of the next episode, if it has been chosen already.
         rng: The generator of all choices; None before the first.
-        coming: Contexts that were chosen ahead of their episodes; `settle` takes them back.
+        coming: Contexts that were chosen in advance; `settle` takes the unused ones back.
     """
 
     def __init__(
@@ -306,10 +306,10 @@ class Schedule:
     # Choosing ahead.
 
     def ahead(self, env: Any, now: InForce) -> tuple[Coming, InForce] | None:
-        """Returns contexts that were chosen for at least as many episodes as there are lanes, and those in force.
+        """Returns contexts chosen in advance, at least one per lane, and the contexts in force in the same table.
 
-        They are those that single choices would give, and so are the numbers taken. None where it cannot be known
-        what will be chosen.
+        They and the random numbers used are the same as if chosen one by one. Returns None if choices cannot be
+        made in advance.
         """
         n, coming = len(now.place), self.coming
         if coming is not None and coming.first <= coming.last:
@@ -330,7 +330,7 @@ class Schedule:
         return self.coming, now
 
     def settle(self) -> None:
-        """Takes back the choices of episodes that have not begun."""
+        """Takes back choices for episodes that have not begun yet."""
         coming = self.coming
         if coming is not None:
             self.selector.before_reading = None
@@ -340,17 +340,17 @@ class Schedule:
 
     @property
     def _can_draw(self) -> bool:
-        """True if the selector decides alone, and numbers for noise do not come between those of two choices."""
+        """True if the selector can choose all at once, and noise takes no random numbers between two choices."""
         noise, selector = self.noise, self.selector
         if self.next is not None or self.fixed is not None or selector.contexts is not self.contexts:
             return False
         return not noise.names or (noise.is_flat and self._takes_no_numbers)
 
     def draw(self, table: SetTable | None, rng: np.random.Generator, k: int) -> Places | None:
-        """Chooses k contexts as single choices do, and adds to a table those that it lacks.
+        """Chooses k contexts at once, with the result of single choices. Adds new ones to the table.
 
         Returns:
-            Their places; None, before anything has changed, if they must be chosen one by one.
+            Their rows in the table. None, with nothing changed, if they must be chosen one by one.
         """
         selector = self.selector
         if not self._can_draw:
@@ -378,13 +378,13 @@ class Schedule:
         return next(iter(self.contexts.values()))
 
     def ends(self) -> Sequence[Context]:
-        """Returns the contexts of the set, or of a sampled one the two with all features least and greatest."""
+        """Returns the contexts that bound visible values: the set, or if it is sampled the lowest and highest."""
         contexts = list(self.contexts.values())
         corners = self.selector.corners(contexts[0])
         return [corners[0], corners[-1]] if self.selector.drawn_from else contexts
 
     def reachable(self) -> list[dict[str, Any]]:
-        """Returns contexts between which all lie that may come into force."""
+        """Returns contexts that bound all contexts that can occur, including noise."""
         contexts = list(self.contexts.values())
         if self.selector.drawn_from:
             contexts = [*contexts, *self.selector.corners(contexts[0])]
@@ -400,7 +400,7 @@ class Schedule:
         return rng
 
     def select_next(self, env: Any) -> Chosen:
-        """Returns the choice for the next episode, before noise; the selector moves on now."""
+        """Chooses the context of the next episode, before noise, and advances the selector."""
         before = self.mark()
         try:
             self.next = chosen = Chosen(*cast("Any", self.selector.select(self.generator(env))))
@@ -410,12 +410,12 @@ class Schedule:
         return chosen
 
     def peek(self, env: Any) -> Chosen:
-        """Returns the fixed context, or the one that is chosen next; the selector stays where it is."""
+        """Returns the context of the next episode, fixed or chosen, without advancing the selector."""
         fixed = self.fixed[0] if self.fixed else None
         return fixed or self.next or Chosen(*cast("Any", self.selector.peek(self.generator(env))))
 
     def choose(self, rng: np.random.Generator, given: Chosen | None) -> Chosen:
-        """Returns the context of one episode that begins: a given one, or else that of the selector, which moves on."""
+        """Returns the context of an episode that begins: the given one, or else the next one of the selector."""
         chosen = given or self.next
         if chosen is None:
             chosen = Chosen(*cast("Any", self.selector.select(rng)))
@@ -428,7 +428,7 @@ class Schedule:
     # Contexts that the user gives.
 
     def found(self, context: Any, what: str) -> Chosen:
-        """Returns the context that an id or values mean."""
+        """Returns the context for an id, or for values by feature."""
         if isinstance(context, AnyMapping):
             full = {**(self.default_context or {}), **context}
             known = self.features
@@ -453,7 +453,7 @@ class Schedule:
         return [self.found(one, what) for one in context]
 
     def changed(self, chosen: Chosen, values: Mapping[str, Any]) -> Chosen:
-        """Returns a chosen context with some other values; it keeps its id where they are the values that it has."""
+        """Overrides values of a chosen context. The id is kept only if nothing changes."""
         context = chosen.context
         if all(np.array_equal(value, context[name]) for name, value in values.items()):
             return chosen
@@ -462,7 +462,7 @@ class Schedule:
     # Going back.
 
     def mark(self, random: bool = False) -> tuple[Selector, dict[str, Any], Any, Any, Any]:
-        """Returns what choices change, for `go_back`: less than a snapshot, and of no use elsewhere."""
+        """Returns a cheap snapshot of all that choices change, for `go_back` of this object only."""
         selector, rng, state = self.selector, self.rng, None
         if rng is not None and (random or self.noise.names or not self._takes_no_numbers):
             state = rng.bit_generator.state
@@ -487,7 +487,7 @@ class Schedule:
             self.rng.bit_generator.state = state
 
     def snapshot(self) -> Any:
-        """Returns all that decides coming choices; not a selector that learns, which is always the same object."""
+        """Returns everything that determines future choices, except a selector that learns, which is shared."""
         return copy.deepcopy((None if self.selector.learns else self.selector, self.rng)), self.next, self.fixed
 
     def restore(self, content: Any) -> None:
@@ -525,7 +525,7 @@ def full_set(
 
 
 def selector_of(given: Any, arguments: Mapping[str, Any] | None) -> Selector:
-    """Returns the selector that is asked for."""
+    """Returns the selector for the arguments of `Contextual`: a selector, its class, or None for `RoundRobin`."""
     kind = given if isinstance(given, type) else type(given)
     if given is None:
         given = RoundRobin

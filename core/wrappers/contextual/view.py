@@ -77,9 +77,9 @@ class View:
 
     Attributes:
         names: The visible features.
-        factors: The divisor of each.
-        spec: The spec of each, scaled.
-        flat: Their numbers as one vector.
+        factors: The divisor of each visible feature.
+        spec: The spec of each visible feature, scaled.
+        flat: The layout of all visible numbers as one vector.
     """
 
     env_bounds: tuple[Any, Any] = (None, None)  # of the environment's own observation
@@ -127,7 +127,7 @@ class View:
     # Bounds.
 
     def with_bounds(self, low: Any, high: Any, context_bounds: Mapping[str, Sequence[Any]] | None) -> View:
-        """Returns the same view with other bounds of observations."""
+        """Returns a copy with other bounds of observations."""
         view = copy.copy(self)
         view.env_bounds = (low, high)
         if context_bounds is not None:
@@ -136,7 +136,7 @@ class View:
         return view
 
     def bound(self) -> None:
-        """Decides the bounds of the visible numbers, and of noise."""
+        """Sets the bounds of the visible numbers and of noise."""
         contexts, noise = self._schedule.ends(), self._schedule.noise
         check_names(self._context_bounds, contexts[0], "feature")
         self.spec: dict[str, Array] = {}
@@ -161,7 +161,7 @@ class View:
         noise.limits = {name: self._bounds_of(name) for name in noise.names} if self._clip else {}
 
     def _bounds_of(self, name: str) -> tuple[Any, Any]:
-        """Returns the bounds of a feature's numbers, before they are scaled."""
+        """Returns the bounds of a feature before scaling."""
         if name in self._context_bounds:
             own = self._context_bounds[name]
             pair = list(own[:2]) if isinstance(cast("Any", own), Sequence) and len(own) in (2, 3) else []
@@ -178,12 +178,12 @@ class View:
         return (-np.inf if low is None else low), (np.inf if high is None else high)
 
     def check(self, context: Context, what: str) -> None:
-        """Checks that the spec holds under a context that is not in the set."""
+        """Checks that the spec is valid in a context that is not in the set."""
         if not self.flat.spec.contains(self._vector(context)):
             raise ContextError(f"{what}: {context} lies outside of the bounds of the context")
 
     def widened(self, under: SpecTree) -> SpecTree:
-        """Returns the environment's own observation spec with the bounds that were set."""
+        """Returns the inner observation spec with the bounds that the user has set."""
         low, high = self.env_bounds
         if low is None and high is None:
             return under
@@ -210,19 +210,19 @@ class View:
         return bool(self._layouts)
 
     def show_in(self, inner: SpecTree, agent: Any, lanes: bool) -> tuple[SpecTree | None, Callable[..., Any] | None]:
-        """Returns the spec of observations that show a context, and the function that makes them."""
+        """Returns the spec of observations that show contexts, and the function that makes them; None if hidden."""
         if self._hidden:
             return None, None
         layout = self._layouts[agent] = self._make_layout(inner, self, lanes)
         return layout.spec, layout.join
 
     def hold(self, vectors: NDArray[np.float64]) -> None:
-        """Holds the contexts that coming observations show."""
+        """Sets the contexts that later observations show."""
         for layout in self._layouts.values():
             layout.hold(vectors)
 
     def vectors(self, now: InForce) -> NDArray[np.float64]:
-        """Returns the visible parts of the contexts in force, of shape (n, numbers)."""
+        """Returns the visible numbers of the contexts in force, of shape (n, numbers)."""
         table = now.table
         seen = np.zeros((0, *self.flat.spec.shape)) if table.seen is None else table.seen
         while len(seen) < table.size:
