@@ -232,7 +232,7 @@ class Function(Binding):
 
 
 def close_replaced(before: Iterable[Any], after: Iterable[Any]) -> None:
-    """Closes environments that others have replaced."""
+    """Closes the environments in `before` that `after` replaces."""
     for old, new in zip(before, after, strict=True):
         if old is not new:
             old.close()
@@ -267,7 +267,7 @@ def check_names(names: Iterable[str], known: Iterable[str], what: str) -> None:
 
 
 def _lanes(env: Any) -> tuple[Any, ...] | None:
-    """Returns the environments of a batch that loops over them, also inside wrappers; None for all other ones."""
+    """Returns the environments of a batch that loops over them, also inside wrappers; None for anything else."""
     while env is not None and getattr(env, "batch_size", None) is not None:
         if hasattr(env, "envs"):
             return env.envs

@@ -72,12 +72,12 @@ _COUNTERPARTS: dict[str, Callable[[Any], Feature]] = {
 
 
 def _classes(given: Any, package: str) -> list[str]:
-    """Returns the names of those of an object's classes that a package defines, the most derived first."""
+    """Returns the names of an object's classes that the package defines, from the most derived to the base."""
     return [kind.__name__ for kind in type(given).__mro__ if kind.__module__.partition(".")[0] == package]
 
 
 def feature_of(given: Any) -> Feature:
-    """Returns a feature unchanged, and the counterpart of a hyperparameter."""
+    """Converts a hyperparameter to a feature; returns a feature unchanged."""
     if isinstance(given, Feature):
         return given
     for name in _classes(given, "ConfigSpace"):
@@ -90,7 +90,7 @@ def feature_of(given: Any) -> Feature:
 
 
 def features_of(given: Any) -> Iterator[Feature]:
-    """Yields the features of a collection."""
+    """Yields the features of a collection, a ConfigSpace space or a CARL space."""
     if "ContextSpace" in _classes(given, "carl"):
         given = given.context_space
     for what in ("conditions", "forbidden_clauses") if "ConfigurationSpace" in _classes(given, "ConfigSpace") else ():

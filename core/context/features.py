@@ -70,7 +70,7 @@ def plain(value: Any) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """Returns the repr of a value; the name of a function, class or other object whose repr would be an address."""
+    """Returns the repr of a value, or the name of a function, class or object whose repr contains an address."""
     name, text = getattr(value, "__name__", None), repr(value)
     return name or (f"<{type(value).__name__}>" if " at 0x" in text else text)
 
@@ -289,7 +289,7 @@ class NormalFloat(_Numeric):
 
 
 class _First:
-    """The default of `Categorical`, whose repr is in its signature."""
+    """The default of `Categorical` for `default`, shown by its repr in the signature."""
 
     def __repr__(self) -> str:
         return "the first choice"

@@ -140,7 +140,7 @@ def _boxes_of(bounds: Mapping[str, Sequence[float]], protocol: str) -> dict[str,
 
 
 def _sample_box(box: Box, rng: np.random.Generator, known: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Samples a context of a box that is none of those known."""
+    """Samples a context from a box, different from all contexts in `known`."""
     while True:
         context = {name: float(rng.uniform(low, high)) for name, (low, high) in box.items()}
         if context not in known:  # equal in all features; two contexts may well share the value of one
@@ -262,7 +262,7 @@ def _read_bound(word: str, part: str) -> Any:
 
 
 def _spread(low: float, high: float, count: str, is_integer: bool, part: str) -> list[Any]:
-    """Returns so many values from low to high, both included."""
+    """Returns `count` evenly spaced values from low to high, including both."""
     if not count.isdecimal() or not 2 <= int(count) <= 10**6:
         raise ContextError(f"contexts: {part.strip()!r}: expected how many values, from 2 to a million, got {count!r}")
     values = [plain(value) for value in np.linspace(low, high, int(count))]

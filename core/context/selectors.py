@@ -145,7 +145,7 @@ class Selector(ABC):
         return chosen
 
     def _advance(self, n: int, context_id: Any) -> None:
-        """Advances `position` by n choices, of which the last was that of `context_id`."""
+        """Advances `position` by n choices; `context_id` is the last choice."""
         # A new dict, so that those who hold the one of before can return to it.
         self.position = position = self.position.copy()
         position["n_calls"] += n
@@ -203,7 +203,7 @@ class Selector(ABC):
         return {}
 
     def corners(self, default: Context) -> list[dict[str, Any]]:
-        """Returns contexts between which all lie that can be sampled, with other features as in `default`.
+        """Returns contexts that bound all contexts that can be sampled; other features are as in `default`.
 
         The first has the lowest value of each sampled feature, the last the highest. Of those between, one has all
         others at their lowest for each further value of a feature, such as a choice of a `Categorical`: an environment
@@ -255,7 +255,7 @@ class Selector(ABC):
         return vars(self)
 
     def _arguments(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, for the repr, which leaves out those that are None."""
+        """Returns the constructor's arguments for the repr, which omits arguments that are None."""
         return {}
 
     def __repr__(self) -> str:
@@ -282,10 +282,10 @@ def _check_same(given: Contexts, contexts: Contexts) -> None:
 
 
 class _ByPlace(Selector):
-    """Chooses places in the set, one or many at once."""
+    """Base class of selectors that choose indices in the set, one or many at once."""
 
     def _places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp]:
-        """Returns the places of n contexts, with the numbers of `rng` that n calls with 1 take."""
+        """Returns the indices of n contexts. Takes the same random numbers as n calls with n = 1."""
         raise NotImplementedError
 
     def choose(self, rng: np.random.Generator) -> Any:

@@ -54,7 +54,7 @@ def fill(contexts: Contexts | Sequence[Context] | None, default: Context) -> dic
 
 
 def contexts_of(given: Contexts | Sequence[Context] | None) -> Contexts:
-    """Returns contexts by id."""
+    """Returns contexts by id, after checking their types. The ids of a list are 0, 1, 2, …."""
     contexts: Any = given
     if contexts is None:
         return {}
@@ -186,7 +186,7 @@ def save_contexts(path: str | os.PathLike[str], contexts: Contexts | Sequence[Co
 
 
 def _format(path: str | os.PathLike[str]) -> tuple[Path, Any, Any]:
-    """Returns the file that a path leads to, and the functions that read and write its format."""
+    """Returns the file's path with links resolved, and the functions that read and write its format."""
     from pathlib import Path
 
     suffix = Path(path).suffix.lower()
@@ -196,7 +196,7 @@ def _format(path: str | os.PathLike[str]) -> tuple[Path, Any, Any]:
 
 
 def _check(given: Contexts, space: Any) -> dict[Any, dict[str, Any]]:
-    """Returns contexts whose ids and values every format can represent, with numpy scalars as Python objects."""
+    """Checks that every format can represent the ids and values. Returns them with numpy scalars as Python objects."""
     contexts: dict[Any, dict[str, Any]] = {}
     for key, context in given.items():
         own = _exact(key)
@@ -218,7 +218,7 @@ def _check(given: Contexts, space: Any) -> dict[Any, dict[str, Any]]:
 
 
 def _exact(value: Any) -> Any:
-    """Returns a scalar of numpy, or of a subclass of a built-in type, as an object of exactly that built-in type."""
+    """Converts numpy scalars, and objects of subclasses of built-in types, to the built-in type itself."""
     value = plain(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
@@ -228,7 +228,7 @@ def _exact(value: Any) -> Any:
 
 
 def _check_kept(contexts: Contexts, back: Contexts) -> None:
-    """Checks that a file gives back what is written to it."""
+    """Checks that reading a file gives back what was written."""
     for (key, context), (other, read) in zip(contexts.items(), back.items(), strict=True):
         if repr(key) != repr(other):
             raise ContextError(f"contexts: the id {key!r} would be read back as {other!r}; use a .yaml file")
@@ -241,7 +241,7 @@ def _check_kept(contexts: Contexts, back: Contexts) -> None:
 
 
 def _id(text: str) -> int | str:
-    """Returns the id of its text: an integer only if the integer is written so, thus 007 is a string."""
+    """Converts text to an id: an integer only if the integer would be written like this, so 007 stays a string."""
     return int(text) if re.fullmatch("0|-?[1-9][0-9]*", text) else text
 
 
@@ -292,7 +292,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 def value_of(cell: str) -> Any:
-    """Returns the value of a cell of CSV, or of another text."""
+    """Converts text, such as a cell of a CSV file, to a number, a bool, None or a string."""
     if cell.lower() in _WORDS:  # a spreadsheet writes TRUE
         return _WORDS[cell.lower()]
     for kind in (int, float):
@@ -319,7 +319,7 @@ def _write_csv(contexts: Contexts) -> str:
 
 
 def _yaml() -> tuple[Any, Any, Any]:
-    """Returns the module yaml, a loader and a dumper: PyYAML's safe ones, for which 1e-7 is a number too."""
+    """Returns the module yaml with safe variants of its loader and dumper, which read 1e-7 as a number."""
     try:
         yaml: Any = import_module("yaml")  # by name, because the core declares no dependency on it
     except ImportError as error:

@@ -19,7 +19,7 @@ from ..errors import ContextError, nearest
 
 
 class Episode(NamedTuple):
-    """An episode that has ended, made from a mapping that `tell` gets."""
+    """A completed episode, made from a mapping that `tell` receives."""
 
     context_id: Any
     context: Context
@@ -30,7 +30,7 @@ class Episode(NamedTuple):
 
     @property
     def sums(self) -> list[float]:
-        """The numbers that `statistics` sums up, with 1 or 0 to count the episodes that have them."""
+        """The summands for `statistics`: 1, return, length, success, and whether the success is known."""
         return [1, self.total, self.length, self.success or 0.0, self.success is not None]
 
 
@@ -39,7 +39,7 @@ _NUMBERS = {"return": True, "length": True, "success": False, "score": False}
 
 
 def read_episodes(given: Iterable[Mapping[str, Any]]) -> list[Episode]:
-    """Returns the episodes of a call of `tell`, after checking all of them."""
+    """Checks the arguments of `tell`, and returns them as episodes."""
     if not isinstance(given, Episodes):
         rows = list(given)
         for row in rows:
@@ -55,7 +55,7 @@ def read_episodes(given: Iterable[Mapping[str, Any]]) -> list[Episode]:
 
 
 def _read_column(given: Episodes, name: str, is_needed: bool) -> Sequence[Any]:
-    """Returns a column of finite numbers, with None for those that are not needed and not there."""
+    """Returns a column of finite numbers, with None for missing values that are not needed."""
     values = given.columns.get(name) or [None] * len(given)
     some = [value for value in values if value is not None]
     are_there = len(some) == len(values) or not is_needed
@@ -70,14 +70,14 @@ def _read_column(given: Episodes, name: str, is_needed: bool) -> Sequence[Any]:
 
 
 class Numbers:
-    """Random numbers in [0, 1) by their index, so that a choice can be taken back, repeated or continued elsewhere."""
+    """Random numbers in [0, 1) with random access by index, so that a choice can be undone, repeated or resumed."""
 
     def __init__(self, seed: int) -> None:
         self._bits = np.random.PCG64(seed)
         self._generator, self._at = np.random.Generator(self._bits), 0
 
     def __call__(self, first: int, n: int) -> NDArray[np.float64]:
-        """Returns n numbers from an index on."""
+        """Returns n numbers, starting at an index."""
         if first != self._at:
             self._bits.advance((first - self._at) % 2**128)
         self._at = first + n
@@ -194,7 +194,7 @@ class Curriculum(Selector):
         return episodes
 
     def _place_of(self, key: Any) -> int:
-        """Returns the place of a context in `contexts_keys`, or -1 for one that was there or may come."""
+        """Returns the index of a context in `contexts_keys`, or -1 for a past or future context."""
         try:
             return self._place[key]
         except (KeyError, TypeError):
@@ -247,7 +247,7 @@ class Curriculum(Selector):
         return places
 
     def _take(self, n: int) -> NDArray[np.intp]:
-        """Returns the places of the next n contexts."""
+        """Returns the indices of the next n contexts."""
         if self._kept is None:
             self._kept = self.weights.cumsum()
         return inverse(self._kept, self._numbers(self.position["n_calls"], n))
@@ -384,13 +384,13 @@ class Handed(Selector):
 
 
 def normalised(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns weights with a sum of 1; all equal if they are all 0."""
+    """Scales weights to a sum of 1; returns equal weights if all are 0."""
     total = weights.sum()
     return weights / total if total > 0 else np.full(len(weights), 1 / max(len(weights), 1))
 
 
 def inverse(cdf: NDArray[np.float64], numbers: Any) -> NDArray[np.intp]:
-    """Returns the places where a distribution function passes numbers in [0, 1)."""
+    """Returns the indices at which a cumulative distribution exceeds numbers in [0, 1)."""
     places = cast("NDArray[np.intp]", cdf.searchsorted(numbers * cdf[-1], "right"))
     if (places.max() if places.ndim else places) == len(cdf):  # by rounding; a weight of 0 is not chosen either
         places = np.minimum(places, int(np.count_nonzero(cdf < cdf[-1])))
@@ -398,20 +398,20 @@ def inverse(cdf: NDArray[np.float64], numbers: Any) -> NDArray[np.intp]:
 
 
 def check_ids(what: str, ids: Iterable[Any], known: Contexts) -> None:
-    """Checks that ids are ids of contexts."""
+    """Checks that ids belong to contexts."""
     for key in ids:
         if key not in known:
             raise ContextError(f"{what}: there is no context {key!r}; {nearest(str(key), map(str, known))}")
 
 
 def check_choice(what: str, value: Any, known: tuple[str, ...]) -> None:
-    """Checks an argument that is one of several words."""
+    """Checks that an argument is one of the known words."""
     if value not in known:
         raise ContextError(f"{what}: expected one of {list(known)}, got {value!r}; {nearest(str(value), known)}")
 
 
 def check_number(what: str, value: Any, low: float, high: float = math.inf, *, integer: bool = False) -> None:
-    """Checks an argument that is a number."""
+    """Checks that an argument is a number, or an integer, from `low` to `high`."""
     if not is_number(value) or not low <= value <= high or (integer and value != int(value)):
         reach = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
         raise ContextError(f"{what}: expected {'an integer' if integer else 'a number'} {reach}, got {value!r}")

@@ -23,7 +23,7 @@ RECENT = 20
 
 @dataclass
 class Level:
-    """The episodes of a context, as far as scores need them."""
+    """The part of a context's history that scores need."""
 
     average: float | None = None  # of returns, exponential
     highest: float = -math.inf
@@ -151,7 +151,7 @@ class PrioritizedLevelReplay(Curriculum):
         return True
 
     def _score(self, level: Level, episode: Episode) -> float:
-        """Returns the score of a level after one more episode, which the level then knows of."""
+        """Records an episode of a level, and returns the level's new score."""
         level.highest = max(level.highest, episode.total)
         level.recent.append((self._ended, episode.total, episode.success or 0.0))
         del level.recent[:-RECENT]
@@ -169,7 +169,7 @@ class PrioritizedLevelReplay(Curriculum):
         return abs(sum((one - time) * (total - mean) for one, total, _ in level.recent) / (spread or 1))
 
     def _enter(self, level: Level, score: float, episode: Episode) -> None:
-        """Takes a new level into the buffer, if there is room or a level of less use."""
+        """Adds a level to a full buffer only if it scores as high as the least likely level, which it replaces."""
         key, idle, place = episode.context_id, self.position["idle"].copy(), len(self.contexts_keys)
         contexts = cast("dict[Any, Context]", self.contexts)
         if place == self.buffer:
@@ -187,7 +187,7 @@ class PrioritizedLevelReplay(Curriculum):
         self.position, self._kept = {**self.position, "idle": idle}, None
 
     def _breed(self, parent: Context) -> None:
-        """Makes the next context a mutated copy of one."""
+        """Queues a mutated copy of a context."""
         number, position = self.position["new"], self.position
         while number in self._begun and self.space is None:
             number += 1
@@ -213,7 +213,7 @@ class PrioritizedLevelReplay(Curriculum):
         return (1 - self.staleness) * self._kept + self.staleness / total * idle
 
     def _prioritised(self) -> NDArray[np.float64]:
-        """Returns P, which only new scores change."""
+        """Returns P (see the class), which changes only with new scores."""
         there = ~np.isnan(self._scores)
         self._all_scored = bool(there.all())
         scores = self._scores[there]

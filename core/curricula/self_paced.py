@@ -106,7 +106,7 @@ class SelfPaced(Sampling):
         return True
 
     def _moved(self, contexts: Vector, returns: Vector, to_target: bool) -> tuple[Vector, Vector]:
-        """Returns the mean and the standard deviation after a move."""
+        """Returns the mean and the standard deviation after the next move."""
         try:
             optimize: Any = import_module("scipy.optimize")  # by name, because the core declares no dependency on it
         except ImportError as error:
