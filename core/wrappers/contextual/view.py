@@ -63,7 +63,8 @@ def put_beside(inner: SpecTree, view: View, lanes: bool, keys: tuple[str, str], 
 
     def hold(vector: NDArray[np.float64]) -> None:
         nonlocal held
-        held = view.flat.unflatten(vector) if by_name else vector
+        # Single numbers as such, which hash and go into JSON, not as arrays of no dimension.
+        held = {name: value[()] for name, value in view.flat.unflatten(vector).items()} if by_name else vector
 
     def join(observation: Any, memory: Any = None) -> dict[str, Any]:
         shown = {name: value.copy() for name, value in held.items()} if by_name else held.copy()
