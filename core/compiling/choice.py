@@ -23,7 +23,7 @@ STEPS = 64
 
 
 def check_equal(title: str, interpreted: Any, compiled: Any) -> None:
-    """Steps two batches side by side, and compares all that they return bit by bit."""
+    """Steps two batches side by side, and checks that their results are equal bit by bit."""
     with np.errstate(all="ignore"):
         for batch in (interpreted, compiled):
             batch.reset(seed=0)
@@ -69,7 +69,7 @@ WAITING = "lanes are interpreted until their steps have taken as long as compili
 
 
 def check_compiled(compiled: Any, workers: int | None = None) -> None:
-    """Refuses a value of the argument `compiled`."""
+    """Checks the argument `compiled`."""
     if compiled not in (True, False, "auto"):
         raise SpecError(f"compiled: expected True, False or 'auto', got {compiled!r}")
     if compiled is True and workers is not None:
@@ -79,7 +79,7 @@ def check_compiled(compiled: Any, workers: int | None = None) -> None:
 
 
 class Choice:
-    """The state of that decision for one batch."""
+    """Decides for one batch when to compile."""
 
     def __init__(self, compiled: Compiled) -> None:
         self.wanted: Compiled = compiled
@@ -91,11 +91,11 @@ class Choice:
 
     @property
     def is_due(self) -> bool:
-        """True if interpreted steps have taken as long as compiling may."""
+        """True if interpreted steps have taken as long as compiling would."""
         return self.is_open and self.spent > self.limit
 
     def advance(self, make_plan: Callable[[], Plan], start: Callable[[Plan], None]) -> None:
-        """Compiles if that is worth its time by now."""
+        """Compiles if it is worthwhile by now."""
         try:
             if self._plan is None:
                 self._plan = make_plan()

@@ -52,7 +52,7 @@ _SKIPPED = ("Failed in", "- Resolution failure", "There are", "Overload", "Durin
 
 
 def reason_of(error: Exception) -> str:
-    """Returns the reason of an error of numba as `function (file, line n): reason`."""
+    """Extracts the reason from an error of numba, as `function (file, line n): reason`."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     lines = [line.strip() for line in text.splitlines()]
     first = next((line for line in lines if line and not line.startswith(_SKIPPED)), type(error).__name__)
@@ -93,9 +93,9 @@ def kernel_digest(sources: str) -> str:
 
 
 def cache_folder() -> Path:
-    """Returns the folder of kernels: `$NUMBA_CACHE_DIR` or `$XDG_CACHE_HOME`, else `~/.cache`, then `envoi/kernels`.
+    """Returns the folder of kernels, `envoi/kernels` in `$NUMBA_CACHE_DIR`, `$XDG_CACHE_HOME` or `~/.cache`.
 
-    Where that cannot be written, or others could write it too, it is one of this process: loading a kernel runs it.
+    Returns a temporary folder of this process if others could write there too, because loading a kernel runs it.
     """
     root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: there is no home
@@ -108,7 +108,7 @@ def cache_folder() -> Path:
 
 
 def _is_private(folder: Path) -> bool:
-    """Returns True if only this user can change what is in a folder, or replace it or one above it."""
+    """Returns True if only this user can change the contents of a folder, or replace it or a folder above."""
     if not hasattr(os, "getuid"):
         return True
     for place in (folder, *folder.parents):
@@ -138,7 +138,7 @@ def _remove(folder: str, process: int) -> None:
 
 
 def is_on_disk(digest: str) -> bool:
-    """Returns True if the machine code of a kernel is on disk, for this machine or another one."""
+    """Returns True if the machine code of a kernel is on disk, for any machine."""
     return any(cache_folder().glob(f"{digest}-*.kernel"))
 
 
@@ -147,7 +147,7 @@ PATIENCE = 120.0
 
 
 def is_compiling(digest: str) -> bool:
-    """Returns True if another process seems to compile a kernel."""
+    """Returns True if another process is probably compiling a kernel."""
     return _is_fresh(cache_folder() / f"{digest}.lock")
 
 
@@ -160,7 +160,7 @@ def _is_fresh(lock: Path) -> bool:
 
 @contextlib.contextmanager
 def _turn(lock: Path, file: Path) -> Iterator[None]:
-    """Waits while another process compiles the same kernel."""
+    """Waits while another process compiles the same kernel, and locks it meanwhile."""
     while not file.exists():
         with contextlib.suppress(OSError):
             os.close(os.open(lock, os.O_CREAT | os.O_EXCL))
@@ -246,7 +246,7 @@ def _save(compiled: Any, file: Path) -> bool:
 
 
 def _load(file: Path, context: Any) -> Any:
-    """Returns the machine code in a file; None if there is none, or it is damaged."""
+    """Loads machine code from a file; returns None if there is no file or it is damaged."""
     import llvmlite.binding
     from numba.core.compiler import CompileResult
     from numba.core.environment import _rebuild_env
@@ -267,20 +267,20 @@ def _load(file: Path, context: Any) -> Any:
 
 
 def author_function(value: Any) -> FunctionType | None:
-    """Returns the function that a value is, or that its author has compiled by numba; None for what is of a library."""
+    """Returns the author's Python function, also from inside numba's `jit`; None for anything of a library."""
     function = getattr(value, "py_func", value)
     return function if isinstance(function, FunctionType) and not is_of_library(function) else None
 
 
 def is_of_library(value: Any) -> bool:
-    """Returns True for what belongs to Python, numpy or numba, whose versions are in the digest."""
+    """Returns True for objects of Python, numpy or numba; the digest contains the versions of these."""
     named = value if isinstance(value, type) or callable(value) else type(value)
     module = value.__name__ if isinstance(value, ModuleType) else getattr(named, "__module__", None) or "builtins"
     return module.partition(".")[0] in ("numpy", "numba", "math", "builtins")
 
 
 def is_constant(value: Any) -> bool:
-    """Returns True for numbers, texts, arrays of numbers, and tuples of these."""
+    """Returns True for None, numbers, strings, arrays of numbers, and tuples of these."""
     if isinstance(value, tuple):
         parts: tuple[Any, ...] = value
         return all(is_constant(part) for part in parts)

@@ -35,7 +35,7 @@ _OVERFLOW = "an integer of the model does not fit in 64 bits; pass compiled=Fals
 
 
 def refuse(reason: str) -> TypingError:
-    """Returns the error that makes numba give up, with a reason for the author."""
+    """Returns an error that stops numba's compilation, with a reason for the author."""
     return TypingError(f"{MARK}{reason}")
 
 
@@ -45,7 +45,7 @@ def is_scalar(kind: Any) -> bool:
 
 
 def shown(*kinds: Any) -> str:
-    """Returns types as an author knows them."""
+    """Returns the names of types as the author knows them."""
     names = {INT: "int", FLOAT: "float", BOOL: "bool"}
     return " and ".join(names.get(types.unliteral(kind), str(types.unliteral(kind))) for kind in kinds)
 
@@ -54,29 +54,29 @@ def shown(*kinds: Any) -> str:
 
 
 class Code:
-    """Writes the machine code of one call; its values are LLVM's."""
+    """Writes the machine code of one call, with values of LLVM."""
 
     def __init__(self, context: Any, builder: Any) -> None:
         self.context, self.builder = context, builder
 
     def fail(self, condition: Any, error: type[Exception], message: str) -> None:
-        """Raises an error where a condition holds, which is expected to be rare."""
+        """Raises an error if a condition holds, which is expected to be rare."""
         with self.builder.if_then(condition, likely=False):
             self.context.call_conv.return_user_exc(self.builder, error, (message,))
 
     def call(self, name: str, result: Any, *values: Any) -> Any:
-        """Calls a function that LLVM or the process knows by a name."""
+        """Calls a function of LLVM or of the process by its name."""
         kind = ir.FunctionType(result, [one.type for one in values])
         return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), values)
 
     def native(self, function: Any, kinds: Sequence[Any], values: Sequence[Any]) -> Any:
-        """Calls numba's own form of a function."""
+        """Calls numba's own implementation of a function."""
         found = self.context.typing_context.resolve_function_type(function, tuple(kinds), {})
         cast = [self.context.cast(self.builder, *one) for one in zip(values, kinds, found.args, strict=True)]
         return self.context.get_function(function, found)(self.builder, cast)
 
     def number(self, value: Any, kind: Any, to: Any, exact: bool = False) -> Any:
-        """Converts a number; if `exact`, raises an error for an int that no float64 is."""
+        """Converts a number. If `exact`, raises an error for an int that float64 cannot represent."""
         if exact and kind == INT and to == FLOAT:
             outside = self.builder.icmp_unsigned(">", self.builder.add(value, _WORD(2**53)), _WORD(2**54))
             self.fail(outside, OverflowError, "an integer beyond 2**53 beside a float; pass compiled=False")
@@ -93,14 +93,14 @@ class Code:
         return builder.fptosi(value, _WORD)
 
     def checked(self, name: str, one: Any, other: Any) -> Any:
-        """Computes with integers by an LLVM operation that tells if it overflows."""
+        """Computes with integers, and raises an error if the result overflows."""
         pair = ir.LiteralStructType([_WORD, _BIT])
         result = self.call(f"llvm.{name}.with.overflow.i64", pair, one, other)
         self.fail(self.builder.extract_value(result, 1), OverflowError, _OVERFLOW)
         return self.builder.extract_value(result, 0)
 
     def compare(self, kind: Any, sign: str, one: Any, other: Any) -> Any:
-        """Compares numbers of a type."""
+        """Compares two numbers of one type."""
         if kind == FLOAT:
             return (self.builder.fcmp_unordered if sign == "!=" else self.builder.fcmp_ordered)(sign, one, other)
         return (self.builder.icmp_signed if kind == INT else self.builder.icmp_unsigned)(sign, one, other)
@@ -110,7 +110,7 @@ class Code:
         return self.builder.fcmp_unordered("une", self.builder.fsub(value, value), _DOUBLE(0.0))
 
     def power(self, base: Any, exponent: Any, of_operator: bool) -> Any:
-        """Calls C's `pow` by a name that LLVM does not know: it would turn a square into a product, of other bits."""
+        """Calls C's `pow` under another name; LLVM would turn a square into a product, with other bits."""
         builder = self.builder
         result = self.call("envoi_pow", _DOUBLE, base, exponent)
         regular = builder.or_(self.infinite(base), self.infinite(exponent))
@@ -138,12 +138,12 @@ def _form(
     narrow: bool = False,
     others: Callable[..., Any] | None = None,
 ) -> Any:
-    """Returns a kernel's form of an operator or function of `count` numbers.
+    """Returns an operator or function of `count` numbers for kernels.
 
-    The numbers are converted to their common type, one of `allowed`, or to `work`; `exact` is the common type of which
-    no int may lose digits then. `write(code, kind, *values)` gives the value, which is of that type or of `result`. If
-    `narrow`, numbers may have fewer bits. Arrays and the like, or all if nothing is allowed, go to
-    `others(title, *kinds)`, which refuses them or returns the function that numba has for them.
+    The numbers are converted to their common type (one of `allowed`) or to `work`; if it is `exact`, the conversion of
+    ints must be exact. `write(code, kind, *values)` returns the value, of this type or of type `result`. If
+    `narrow`, numbers may have fewer bits. Arrays and the like, or everything if `allowed` is empty, go to
+    `others(title, *kinds)`, which refuses them or returns a function that numba supports.
     """
 
     def typed(typing: Any, *given: Any) -> Any:
@@ -188,7 +188,7 @@ def _widened(kind: Any) -> Any:
 
 
 def _common(title: str, kinds: Sequence[Any], allowed: Sequence[Any]) -> Any:
-    """Returns the common type of some numbers, or refuses them."""
+    """Returns the common type of numbers, or refuses them."""
     does = _does(title)
     if not all(kind in WIDE for kind in kinds):
         raise refuse(f"{does} {shown(*kinds)}; convert numbers by float() or int()")
@@ -204,7 +204,7 @@ def _common(title: str, kinds: Sequence[Any], allowed: Sequence[Any]) -> Any:
 
 
 def _of_arrays(function: Any) -> Callable[..., Any]:
-    """Returns what an operator of arrays is, whose bits may differ between numpy and numba."""
+    """Returns a check for operators of arrays; refuses those whose bits may differ between numpy and numba."""
 
     def found(title: str, *kinds: Any) -> Any:
         if not any(isinstance(kind, types.Array) for kind in kinds):
@@ -226,7 +226,7 @@ def _arithmetic(title: str, function: Any, write: Callable[..., Any], **options:
 
 
 def _sum(name: str) -> Callable[..., Any]:
-    """Returns the code of +, - or *; `name` is that of LLVM's operation of integers."""
+    """Returns the code of +, - or *; `name` is LLVM's name of the integer operation."""
 
     def write(code: Code, kind: Any, *values: Any) -> Any:
         return code.checked(name, *values) if kind == INT else getattr(code.builder, f"f{name[1:]}")(*values)
@@ -235,7 +235,7 @@ def _sum(name: str) -> Callable[..., Any]:
 
 
 def _native_of(function: Any) -> Callable[..., Any]:
-    """Returns the code of numba's own form of a function of numbers of one type."""
+    """Returns code that calls numba's own implementation, for numbers of one type."""
     return lambda code, kind, *values: code.native(function, (kind,) * len(values), values)
 
 
@@ -308,7 +308,7 @@ def _absolute(code: Code, kind: Any, value: Any) -> Any:
 
 
 def _extreme(sign: str) -> Callable[..., Any]:
-    """Returns the code of min or max of two numbers: the first one, unless the second is less or more."""
+    """Returns the code of min or max: the first number, unless the second is less (or more)."""
 
     def write(code: Code, kind: Any, one: Any, other: Any) -> Any:
         return code.builder.select(code.compare(kind, sign, other, one), other, one)
@@ -317,7 +317,7 @@ def _extreme(sign: str) -> Callable[..., Any]:
 
 
 def _same_object(instead: str, function: Any) -> Callable[..., Any]:
-    """Returns the function for `is` or `is not`, which kernels have for None alone."""
+    """Returns the function for `is` or `is not`, which kernels only allow if one side is None."""
 
     def others(title: str, *kinds: Any) -> Any:
         if not any(isinstance(kind, types.NoneType) for kind in kinds):
@@ -373,7 +373,7 @@ _OPERATORS = {
 
 
 def _of_math(name: str) -> Any:
-    """Returns a function of `math` of one number, which is C's, with Python's errors."""
+    """Returns a one-argument function of `math`: it calls C's function and raises Python's errors."""
     error, what = (OverflowError, "range") if name in ("exp", "expm1", "sinh", "cosh") else (ValueError, "domain")
 
     def write(code: Code, kind: Any, value: Any) -> Any:
@@ -388,7 +388,7 @@ def _of_math(name: str) -> Any:
 
 
 def _of_numpy(name: str) -> Any:
-    """Returns a function of numpy that is exact for a float, and element by element for arrays."""
+    """Returns a numpy function that is exact for floats; it takes arrays element by element."""
     function = getattr(np, name)
     return _form(f"np.{name}", 1, (FLOAT,), _native_of(function), others=lambda title, kind: function)
 
@@ -421,7 +421,7 @@ def _total(values: Any) -> Any:
 
 
 def _to_whole(title: str, rounding: str) -> Any:
-    """Returns `round`, `math.floor`, `math.ceil` or `math.trunc`, whose results are integers."""
+    """Returns `round`, `math.floor`, `math.ceil` or `math.trunc` for kernels; their results are integers."""
 
     def write(code: Code, kind: Any, value: Any) -> Any:
         return value if kind == INT else code.whole(code.call(f"llvm.{rounding}.f64", _DOUBLE, value))
@@ -441,7 +441,7 @@ def float_form(title: str) -> Any:
 
 
 def _test(name: str, sign: str) -> Any:
-    """Returns `math.isnan` and the like."""
+    """Returns `math.isnan` or a similar test for kernels."""
 
     def write(code: Code, kind: Any, value: Any) -> Any:
         size = _absolute(code, FLOAT, value)
@@ -451,7 +451,7 @@ def _test(name: str, sign: str) -> Any:
 
 
 def _clipped(code: Code, kind: Any, value: Any, low: Any, high: Any) -> Any:
-    """Returns `np.clip(value, low, high)`, which keeps the value beside an equal bound."""
+    """Returns `np.clip(value, low, high)`; a value equal to a bound is kept, as for -0.0."""
     for sign, bound in ((">=", low), ("<=", high)):
         keeps = code.compare(kind, sign, value, bound)
         if kind == FLOAT:
@@ -520,7 +520,7 @@ _INSTEAD = {
 
 
 def kernel_form(function: Any, arguments: int, has_names: bool) -> Any:
-    """Returns what a kernel calls for a function; None for that function itself."""
+    """Returns the kernel replacement for a function, or None if the kernel may call it directly."""
     title = shown_name(function)
     form = next((form for known, form in FORMS.items() if known is function), None)
     if form is not None:
@@ -542,7 +542,7 @@ def kernel_form(function: Any, arguments: int, has_names: bool) -> Any:
 
 
 def shown_name(function: Any) -> str:
-    """Returns the name of a function as an author writes it."""
+    """Returns a function's name as authors write it."""
     module = str(getattr(function, "__module__", "") or "")
     name = str(getattr(function, "__name__", type(function).__name__))
     prefix = "np." if isinstance(function, np.ufunc) or module.startswith("numpy") else f"{module}."

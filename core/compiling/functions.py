@@ -29,7 +29,7 @@ def _read(owner: Any, name: str) -> Any:
 
 
 def constant_text(value: Any) -> str:
-    """Returns a text that differs for values that compile to different code."""
+    """Returns text that differs if values compile to different code."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype.str} {value.shape} {value.tobytes().hex()}"
     if isinstance(value, CodeType):
@@ -45,7 +45,7 @@ def constant_text(value: Any) -> str:
 
 
 def code_text(code: CodeType) -> str:
-    """Returns a text that differs for functions that compute something else."""
+    """Returns text that differs if functions compute different things."""
     consts = [code_text(one) if isinstance(one, CodeType) else _const_text(one) for one in code.co_consts]
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     counts = (code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount, code.co_flags)
@@ -57,7 +57,7 @@ def _const_text(value: Any) -> str:
 
 
 def _names_in(code: CodeType) -> set[str]:
-    """Returns the names of globals and attributes that a function and those inside it use."""
+    """Returns the names of globals and attributes that a function uses, including its inner functions."""
     return {*code.co_names}.union(*(_names_in(one) for one in code.co_consts if isinstance(one, CodeType)))
 
 
@@ -98,7 +98,7 @@ class Functions:
     # What the code depends on.
 
     def _hold(self, owner: Any, name: str) -> Any:
-        """Notes a value that must stay as it is, and returns it."""
+        """Reads and returns a value, and records that it must not change."""
         value = _read(owner, name)
         self._held.append((owner, name, copy.deepcopy(value) if is_constant(value) else value))
         self.sources.append(f"{name} = {constant_text(value)}")
@@ -121,7 +121,7 @@ class Functions:
             self._reach(cell, "cell_contents", names)
 
     def _reach(self, owner: Any, name: str, names: set[str]) -> None:
-        """Notes a value, and what a function needs of it."""
+        """Records a value, and everything that it needs if it is a function."""
         try:
             value = self._hold(owner, name)
         except ValueError:  # a variable that is not set
@@ -139,7 +139,7 @@ class Functions:
                     self._reach(value, inner, names)
 
     def _reach_attributes(self) -> None:
-        """Notes the attributes of the model that any function may read, until there are no more."""
+        """Records all attributes of the model that any recorded function may read."""
         known = set[str]()
         while known != self._names:
             new, known = self._names - known, {*self._names}
@@ -148,7 +148,7 @@ class Functions:
                     self.own(name)
 
     def own(self, name: str) -> Any:
-        """Returns a method or a constant of the model; None for a number."""
+        """Returns a method or a constant of the model; None for a number, which kernels read from a record."""
         if name in self._own:
             return self._own[name]
         model = self.model
@@ -179,11 +179,11 @@ class Functions:
         raise AttributeError(f"self.{name} is a {type(value).__name__}; numbers, arrays and tuples can be compiled")
 
     def is_static(self, name: str) -> bool:
-        """Returns True for a method without `self`."""
+        """Returns True for a static method."""
         return isinstance(inspect.getattr_static(self.model, name), staticmethod)
 
     def is_current(self, models: Sequence[Any]) -> bool:
-        """Returns True if all that the code has as constants still has the values that it had."""
+        """Returns True if all constants of the code still have the values with which it was compiled."""
         try:
             current = all(_is_equal(_read(owner, name), value) for owner, name, value in self._held) and all(
                 _is_equal(getattr(model, name), value) for model in models for name, value in self._attributes.items()
@@ -195,7 +195,7 @@ class Functions:
         return current
 
     def _note_values(self, models: Sequence[Any]) -> None:
-        """Writes the test of `is_unchanged`: what is read of globals, modules and classes, and the values of arrays."""
+        """Writes the test for `is_unchanged`, of globals, attributes of modules and classes, and arrays."""
         kind, objects, tests = type(self.model), list[Any](), list[str]()
 
         def given(value: Any) -> str:
@@ -219,21 +219,21 @@ class Functions:
         self._is_unchanged = maker(text_of("", [f"return {' and '.join(tests)}"], names))(*objects)
 
     def is_unchanged(self) -> bool:
-        """Returns True if nothing has changed since `is_current`; called at each step, so it compares identities."""
+        """Returns True if nothing has changed since `is_current`. Compares identities, since each step calls it."""
         try:
             return self._is_unchanged()
         except (AttributeError, KeyError, ValueError):
             return False
 
     def draws(self, name: str) -> bool:
-        """Returns True if a method, or what it calls, may take random numbers."""
+        """Returns True if a method, or a function that it calls, may take random numbers."""
         own = Functions(self.model, [name])
         return bool(own._names & {*METHODS})
 
     # Kernel functions.
 
     def jitted(self, function: FunctionType, name: str = "") -> Any:
-        """Returns a function as kernels call it; `name` is that of a method that the kernel itself calls."""
+        """Compiles a function for kernels. `name` is given for a method that the kernel calls directly."""
         from numba import njit  # imported here, because only compiling needs it
 
         from .python_semantics import KernelCompiler
@@ -253,14 +253,14 @@ class Functions:
         return self._made[key]
 
     def compiled(self, methods: Iterable[str], own_dtype: Any) -> dict[str, Any]:
-        """Returns the kernel functions of methods by their names."""
+        """Returns the compiled functions for methods, by name."""
         from numba import from_dtype
 
         self.own_type = from_dtype(own_dtype)
         return {name: self.jitted(self._own[name], name) for name in methods}
 
     def can_begin(self, own_dtype: Any, context_dtype: Any) -> bool:
-        """Returns True if `initial` can be compiled, else kernels are given the states in which episodes begin."""
+        """Returns True if `initial` can be compiled; otherwise it is called in Python and kernels get its states."""
         if numba_version() is None:
             return True
         from numba import from_dtype, typeof
@@ -296,7 +296,7 @@ def _check_syntax(code: CodeType, title: str) -> None:
 
 
 def _is_of_author(model: Any, name: str) -> bool:
-    """Returns True for an attribute of a model that is none of every `Model`."""
+    """Returns True if the attribute is the author's, not one that every `Model` has."""
     if name in vars(model):
         return True
     owner = next((kind for kind in type(model).__mro__ if name in vars(kind)), None)

@@ -30,10 +30,10 @@ def make_kernel(
     begins_at_random: bool,
     seen_at_random: bool,
 ) -> Callable[..., int]:
-    """Returns the kernel of a model, whose functions and layout are its constants.
+    """Returns the kernel of a model, in which its functions and layout are constants.
 
-    Its result is the number of lanes that have ended; or negative for the first error, see `Runner.refuse`. `table` has
-    the addresses of the arrays that last, see `Runner`.
+    The kernel returns the number of lanes that ended, or a negative code of the first error (see `Runner.refuse`).
+    `table` has the addresses of the runner's arrays, see `Runner`.
     """
 
     def kernel(

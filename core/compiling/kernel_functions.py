@@ -23,7 +23,7 @@ intrinsic: Any = extending.intrinsic  # whose functions have one parameter more 
 
 
 def _array(context: Any, builder: Any, kind: Any, pointer: Any, lengths: Sequence[Any]) -> Any:
-    """Returns the array at an address, which does not own its memory, and whose elements lie in C order."""
+    """Returns the array at an address; it does not own its memory, and its elements are in C order."""
     strides = [_WORD(context.get_abi_sizeof(context.get_data_type(kind.dtype)))]
     for length in lengths[:0:-1]:
         strides.insert(0, builder.mul(strides[0], length))
@@ -45,9 +45,9 @@ def array_at(typing: Any, address: Any, shape: Any, kind: Any) -> Any:
 
 
 def tree_at(example: Any) -> Any:
-    """Returns a function of a table of addresses, the place of the first one, and the number of lanes.
+    """Returns a function of a table of addresses, the index of the first address, and the number of lanes.
 
-    It returns the tree of arrays there, of which `example` has one lane.
+    The function returns the tree of arrays at these addresses; `example` is one lane of it.
     """
     parts = [np.asarray(part) for part in (example if isinstance(example, tuple) else (example,))]
     kinds = [types.Array(from_dtype(part.dtype), 1 + part.ndim, "C") for part in parts]
@@ -70,7 +70,7 @@ def tree_at(example: Any) -> Any:
 
 
 def _parts(tree: Any) -> list[Any]:
-    """Returns the types of a tree's parts."""
+    """Returns the types of the parts of a tree."""
     return list(getattr(tree, "types", [tree]))
 
 
@@ -80,7 +80,7 @@ def _values(builder: Any, tree: Any, value: Any) -> list[Any]:
 
 
 def _reading(copies: bool) -> Any:
-    """Returns a function of a tree of arrays and a lane, which returns the lane's tree."""
+    """Returns a function that reads one lane of a tree of arrays."""
 
     def typed(typing: Any, tree: Any, lane: Any) -> Any:
         rows = _parts(tree)
@@ -114,7 +114,7 @@ view_of, copy_of = _reading(copies=False), _reading(copies=True)
 
 
 def bounds_check(bounds: Sequence[tuple[Any, Any] | None]) -> Any:
-    """Returns a function of actions and a lane: the number of the first leaf outside of its bounds, or 0.
+    """Returns a function of actions and a lane; it returns the number of the first leaf out of bounds, or 0.
 
     Args:
         bounds: The least and the greatest value of each element, by leaf; None for a leaf without bounds.
@@ -143,7 +143,7 @@ def bounds_check(bounds: Sequence[tuple[Any, Any] | None]) -> Any:
 
 
 def _check_stored(rows: Any, value: Any) -> list[Any]:
-    """Returns the types of the numbers of a value, which must fit those of a lane."""
+    """Checks that a value fits an array of lanes, and returns the types of its numbers."""
     is_tuple = isinstance(value, types.BaseTuple)
     kinds = [types.unliteral(kind) for kind in getattr(value, "types", [getattr(value, "dtype", value)])]
     axes = 1 if is_tuple else getattr(value, "ndim", 0)
@@ -158,7 +158,7 @@ def _check_stored(rows: Any, value: Any) -> list[Any]:
 
 @intrinsic
 def store(typing: Any, tree: Any, lane: Any, value: Any) -> Any:
-    """Stores a lane's value in a tree of arrays: numbers, arrays, or tuples of the numbers of an array."""
+    """Stores a lane's value in a tree of arrays: numbers, arrays, or tuples with the elements of an array."""
     several = isinstance(tree, types.BaseTuple)
     rows, given = _parts(tree), _parts(value) if several else [value]
     if (several and not isinstance(value, types.BaseTuple)) or len(rows) != len(given):
@@ -208,7 +208,7 @@ def _store_one(
 
 @njit
 def keep_stream(saved: Any, bits: Any, lane: Any, which: Any) -> None:
-    """Copies the state of a lane's generator, see `envoi.seeding.addresses`, unless it is of an unusual kind."""
+    """Saves the state of a lane's generator, see `envoi.seeding.addresses`, unless its kind is unusual."""
     numbers = bits[lane, 8 + which]
     if numbers != 0:
         words = array_at(numbers, (4,), _INTEGERS)

@@ -23,7 +23,7 @@ INSIDE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 class Stream(NamedTuple):
-    """The addresses of a generator's state, and of the functions that return its next numbers."""
+    """The addresses of a generator's state, and of the C functions that return its next numbers."""
 
     state: int
     next_double: int
@@ -32,7 +32,7 @@ class Stream(NamedTuple):
 
 
 class Leaves:
-    """The leaves of one lane's tree of arrays."""
+    """The layout of a tree of arrays: the shape and dtype of each leaf of one lane."""
 
     def __init__(self, example: Any) -> None:
         self.example = example
@@ -40,11 +40,11 @@ class Leaves:
         self.shapes, self.dtypes = [leaf.shape for leaf in leaves], [leaf.dtype for leaf in leaves]
 
     def zeros(self, n: int) -> list[np.ndarray[Any, Any]]:
-        """Returns an array of n lanes for each leaf, filled with zeros."""
+        """Returns an array for each leaf, with zeros for n lanes."""
         return [np.zeros((n, *shape), dtype) for shape, dtype in zip(self.shapes, self.dtypes, strict=True)]
 
     def holds(self, leaves: Sequence[Any], n: int) -> bool:
-        """Returns True if arrays can be the leaves of n lanes of this layout without a change of their values."""
+        """Returns True if arrays of n lanes fit this layout without changing their values."""
         if len(leaves) != len(self.shapes):
             return False
         for leaf, shape, dtype in zip(leaves, self.shapes, self.dtypes, strict=True):
@@ -58,7 +58,7 @@ class Leaves:
 
 
 class Records(Leaves):
-    """The record of some numbers of one lane by their names."""
+    """The layout of a record, with one field for each number of a lane."""
 
     def __init__(self, numbers: Mapping[str, Any]) -> None:
         super().__init__(dict(numbers))
@@ -66,7 +66,7 @@ class Records(Leaves):
         self.dtype = np.dtype(fields, align=True)
 
     def write(self, records: np.ndarray[Any, Any], leaves: Sequence[Any]) -> None:
-        """Copies the numbers of n lanes into records."""
+        """Copies columns of n lanes into records."""
         for name, leaf in zip(self.example, leaves, strict=True):
             if leaf is not None:
                 records[name] = leaf

@@ -23,7 +23,7 @@ from .layout import Leaves, Records
 
 @dataclass(frozen=True)
 class Action:
-    """One leaf of the action, as kernels read it."""
+    """One leaf of an action, as kernels read it."""
 
     path: str  # for messages
     shape: tuple[int, ...]
@@ -32,7 +32,7 @@ class Action:
 
 
 def _actions(spec: SpecTree) -> list[Action]:
-    """Returns the leaves of an action spec."""
+    """Returns the leaves of an action spec, after checking that kernels can read them."""
     found: list[Action] = []
     for path, leaf in tree.leaves(spec, "action"):
         if not isinstance(leaf, ARRAYS):
@@ -47,7 +47,7 @@ def _actions(spec: SpecTree) -> list[Action]:
 
 @dataclass
 class Plan:
-    """A kernel that can be compiled, of a scalar `Model`."""
+    """Everything needed to compile the kernel of a scalar `Model`."""
 
     title: str
     functions: Functions
@@ -65,7 +65,7 @@ class Plan:
 
     @property
     def begins(self) -> bool:
-        """True if the kernel begins episodes itself; False if `initial` is called for them in Python."""
+        """True if the kernel calls `initial` itself; False if Python calls it."""
         return "initial" in self.methods
 
     @cached_property
@@ -89,7 +89,7 @@ class Plan:
         return dedent(text[text.index("    def kernel(") : text.rindex("    return kernel")]).strip() + "\n"
 
     def compile(self) -> Callable[..., int]:
-        """Compiles the kernel, or loads it from disk; it must be called with exactly the arrays of its signature."""
+        """Compiles the kernel, or loads it from disk. Call the result with exactly the arrays of its signature."""
         options = {"error_model": "python", "boundscheck": True, "nogil": self.frees_gil, "no_cfunc_wrapper": True}
         return kernel_of(self.digest, self.title, self._kernel, options)
 
@@ -126,7 +126,7 @@ METHODS = ("transition", "observe", "reward", "terminal", "truncated", "discount
 
 
 def plan_of_model(model: Any, begins: bool = True) -> Plan:
-    """Returns what is needed to compile a scalar `Model`; `begins` is False if its `initial` is called in Python."""
+    """Returns the plan for compiling a scalar `Model`; `begins` is False if Python calls its `initial`."""
     kind, title = type(model), type(model).__name__
     if kind.info is not Model.info:
         raise NotCompilable(f"{title}.info: dicts of single lanes cannot be compiled; leave info out")
@@ -174,7 +174,7 @@ def plan_of_model(model: Any, begins: bool = True) -> Plan:
 
 
 def _example_state(model: Any) -> Any:
-    """Returns a first state, of numbers or arrays of numbers."""
+    """Returns an initial state, after checking that it consists of numbers or arrays of numbers."""
     title = f"{type(model).__name__}.initial"
     try:
         state = model.initial(np.random.default_rng(0), model.context)

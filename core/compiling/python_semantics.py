@@ -53,7 +53,7 @@ class _Visitor:
         self.program: Any = self.function.program
 
     def refusal(self, loc: Any, reason: str) -> TypingError:
-        """Returns the error of a statement that cannot be compiled."""
+        """Returns the error for a statement that cannot be compiled."""
         place = f"{self.function.title} ({Path(loc.filename).name}, line {loc.line})"
         return TypingError(f"{MARK}{place}: {reason}", loc=loc)
 
@@ -65,7 +65,7 @@ class _Visitor:
         return [one for one in self.statements() if isinstance(one, ir.Assign)]
 
     def definition(self, variable: Any) -> Any:
-        """Returns the expression that gives a variable its value; None if there are several."""
+        """Returns the expression that defines a variable; None if there is more than one."""
         try:
             return self.ir.get_definition(variable)
         except KeyError:
@@ -74,7 +74,7 @@ class _Visitor:
 
 @cache
 def _replacing(names: tuple[str, ...]) -> Any:
-    """Returns the function that a kernel calls for `state._replace(…)` with some names."""
+    """Returns the kernel function for `state._replace(…)` with the given names."""
 
     def typed(typing: Any, state: Any, values: Any) -> Any:
         fields: Any = getattr(state, "fields", ())
@@ -143,12 +143,12 @@ class _Names(_Visitor):
         return self.known.get(variable.name, UNKNOWN)
 
     def _is_python(self, variable: Any) -> bool:
-        """Returns True for modules, classes, objects and an author's functions, which no variable of a kernel holds."""
+        """Returns True for modules, classes, objects and author's functions, which kernels have no variables for."""
         value = self.value(variable)
         return isinstance(value, _Bound) or author_function(value) is not None or is_namespace(value)
 
     def _learn(self, statement: Any) -> None:
-        """Notes the value of a variable where it is known."""
+        """Records the value of a variable if it is known at compile time."""
         value, target = statement.value, statement.target.name
         if target in self.known:
             return
@@ -166,7 +166,7 @@ class _Names(_Visitor):
             self._learn_attribute(statement, value)
 
     def _name(self, statement: Any, name: str, value: Any) -> None:
-        """Makes a statement one that reads a known value."""
+        """Replaces a statement by one that reads a known value."""
         if value is ir.UNDEFINED:
             hint = _hint(name, {*self.function.__globals__, *vars(builtins)})
             raise self.refusal(statement.loc, f"{name} is not defined{hint}")
@@ -221,7 +221,7 @@ class _Names(_Visitor):
             raise self.refusal(statement.loc, f"{name} may not be set; give it a value before")
 
     def _put(self, value: Any, loc: Any) -> Any:
-        """Adds a statement that gives a value a name, and returns the variable."""
+        """Adds a statement that assigns a value to a new variable, and returns the variable."""
         scope = self.ir.blocks[min(self.ir.blocks)].scope
         variable = scope.redefine("$envoi", loc)
         value = value if isinstance(value, ir.Expr) else ir.Global(variable.name, value, loc)
@@ -262,7 +262,7 @@ class _Names(_Visitor):
             expr.func = expr.func if form is None else self._put(form, loc)
 
     def _call(self, expr: Any, function: Any, name: str) -> None:
-        """Makes an expression the call of a kernel function."""
+        """Replaces an expression by the call of a kernel function."""
         if not expr.vararg:
             try:
                 signature(function.py_func).bind(*expr.args, **dict(expr.kws))
@@ -271,7 +271,7 @@ class _Names(_Visitor):
         expr.func = self._put(function, expr.loc)
 
     def _replace(self, expr: Any, state: Any) -> None:
-        """Makes `state._replace(x=1)` a call of a function of the state and a tuple of values."""
+        """Replaces `state._replace(x=1)` by a call of a kernel function with the state and a tuple of values."""
         if expr.args or expr.vararg or expr.varkwarg:
             raise self.refusal(expr.loc, "_replace is only compiled with names")
         values = self._put(ir.Expr.build_tuple([value for _, value in expr.kws], expr.loc), expr.loc)
@@ -282,7 +282,7 @@ class _Names(_Visitor):
     # What `observe` returns.
 
     def _return_numbers(self) -> None:
-        """Makes tuples of the arrays and dicts that `observe` returns, which need no memory of their own."""
+        """Replaces arrays and dicts that `observe` returns by tuples, which need no memory of their own."""
         assigns = {one.target.name: one for one in self.assigns()}
         pending = [one.value.name for one in self.statements() if isinstance(one, ir.Return)]
         found: list[Any] = []
@@ -327,7 +327,7 @@ _METHODS = ("copy", "reshape", "ravel", "flatten", "transpose", "any", "all", "m
 
 
 class _Bound:
-    """A function with the variable that is its first argument, None if it has none; or a method of a value."""
+    """A function bound to a variable, its first argument (None if it has none); or a method of a value."""
 
     def __init__(self, name: str, first: Any, function: Any = None) -> None:
         self.__name__, self.first, self.function = name, first, function
@@ -339,7 +339,7 @@ def _hint(name: str, names: Any) -> str:
 
 
 def is_namespace(value: Any) -> bool:
-    """Returns True for what has no value in a kernel, but attributes that may have: modules, classes, objects."""
+    """Returns True for modules, classes and objects: kernels have no values of them, but read their attributes."""
     if value is UNKNOWN or value is None or isinstance(value, (bool, int, float, str, tuple, np.generic, np.ndarray)):
         return False
     if isinstance(value, type):
@@ -383,7 +383,7 @@ class _Kinds(_Visitor):
         return getattr(self.definition(expr.func), "value", None) if is_call else None
 
     def _sources(self, value: Any) -> list[Any]:
-        """Returns the variables whose values a statement passes on."""
+        """Returns the variables whose values an expression passes on unchanged."""
         if isinstance(value, ir.Var):
             return [value]
         if isinstance(value, ir.Expr) and value.op in ("phi", "cast"):
@@ -411,7 +411,7 @@ class _Kinds(_Visitor):
         return self.refusal(loc, f"{reason}; make it {to} on both{example}")
 
     def _check(self, statement: Any) -> None:
-        """Refuses what has other values in Python, such as a number of several types where its type matters."""
+        """Refuses statements whose values differ from Python's, such as a number of mixed type where types matter."""
         value, loc = getattr(statement, "value", None), statement.loc
         if isinstance(statement, ir.Return):
             self._check_return(self.kind(value), loc)
@@ -427,7 +427,7 @@ class _Kinds(_Visitor):
                     raise self._refuse(self.mixed[variable.name], self.kind(variable), loc)
 
     def _takes_mixed(self, statement: Any, value: Any) -> bool:
-        """Returns True for statements whose result does not depend on the type of a number."""
+        """Returns True for statements whose result does not depend on a number's type."""
         if isinstance(statement, ir.Return):
             return self.function.method in CONVERTED
         if isinstance(statement, ir.Branch) or isinstance(value, ir.Var):
@@ -453,7 +453,7 @@ class _Kinds(_Visitor):
             raise self._refuse(own, returned, loc)
 
     def _check_state(self, own: Any, loc: Any) -> None:
-        """Refuses a state of other types than the first one."""
+        """Refuses a state whose types differ from the first state's."""
         first, parts = self.program.state, getattr(own, "types", (own,))
         wanted = [_kind_of(leaf) for leaf in (first if isinstance(first, tuple) else (first,))]
         found = [types.unliteral(kind) for kind in parts]
@@ -478,7 +478,7 @@ def _kind_of(leaf: Any) -> Any:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Returns True if values of a type are those of another."""
+    """Returns True if all values of one type are also values of the other."""
     if all(isinstance(kind, types.BaseTuple) for kind in (one, other)):
         pairs = zip(one.types, other.types, strict=False)
         return len(one.types) == len(other.types) and all(_is_same(*map(types.unliteral, pair)) for pair in pairs)

@@ -22,7 +22,7 @@ _of_uniform, _of_normal = float_form("rng.uniform"), float_form("rng.normal")
 
 
 def _bind(function: Any, place: int, kind: Any) -> None:
-    """Gives one of numba's functions of a generator a form for a `Stream`, which has the address of C's at a place."""
+    """Makes numba's function of a generator work for `Stream`: it calls the C function at field `place`."""
 
     @intrinsic
     def call(typing: Any, stream: Any) -> Any:
@@ -72,7 +72,7 @@ def _between(rng: Any, low: Any, span: Any) -> Any:
 
 @njit(**INSIDE)
 def _below(rng: Any, low: Any, span: Any) -> Any:
-    """Returns an integer of low … low + span."""
+    """Returns an integer from low to low + span, inclusive."""
     if span < 0:
         raise ValueError("low >= high")
     if span >= 0xFFFFFFFF:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def idle(action: Action, n: int) -> np.ndarray[Any, Any]:
-    """Returns a valid action of n lanes."""
+    """Returns a valid action for n lanes."""
     one = np.zeros(action.shape, action.dtype)
     if action.bounds is not None:
         one = np.clip(one, *action.bounds).astype(action.dtype)
@@ -32,10 +32,10 @@ def idle(action: Action, n: int) -> np.ndarray[Any, Any]:
 
 
 def launcher(plan: Plan, kernel: Callable[..., Any], ends: np.ndarray[Any, Any]) -> Callable[..., Any]:
-    """Returns a function that computes a step of all lanes in a kernel; `Runner.exchange` then commits it.
+    """Returns a function that computes a step of all lanes in a kernel. `Runner.exchange` then commits the step.
 
-    A call costs as much as its checks, so the function has those of the common cases of `Runner.converted` and
-    `as_mask` in it. It takes the runner that keeps it, and does not hold it.
+    A call takes little longer than its checks, so the checks of `Runner.converted` and `as_mask` for common cases are
+    inlined here. The function takes the runner as an argument, because the runner holds the function.
     """
     n, first, observed = ends.shape[1], plan.actions[0], plan.seen.example
     bools, lanes, none, no_infos = np.dtype(bool), (n,), np.zeros(n, bool), Infos(columns={}, n=n)
@@ -172,11 +172,11 @@ class Runner:
 
     @property
     def after(self) -> Sequence[np.ndarray[Any, Any]]:
-        """The rows after the last step, which `exchange` has not committed yet; see `place` and `over`."""
+        """The rows that the last step has computed, before `exchange` commits it; see `place` and `over`."""
         return self._after
 
     def load(self, leaves: Sequence[Any], *of_lanes: Any) -> bool:
-        """Copies the states of all lanes and their other rows; returns False if the kernel cannot hold the states."""
+        """Copies states and other rows of all lanes; returns False if the kernel cannot hold the states."""
         if not self.plan.states.holds(leaves, self._n):
             return False
         for row, held in zip(self._before, (*leaves, *of_lanes), strict=True):
@@ -185,7 +185,7 @@ class Runner:
         return True
 
     def find_streams(self, streams: Sequence[Streams] | Mapping[int, Streams], lanes: Iterable[int]) -> None:
-        """Passes the addresses of some lanes' generators, for dynamics and observations, to the kernel."""
+        """Passes the addresses of the lanes' generators, for dynamics and observations, to the kernel."""
         bits, draws = self.arrays["bits"], self.plan.draws
         columns = [(0, "dynamics")] if draws - {"observe"} else []
         columns += [(1, "observation")] if "observe" in draws else []
@@ -200,7 +200,7 @@ class Runner:
         self.is_plain = self.plan.begins and all(bits[:, 8 + k].all() for k, _ in columns)
 
     def columns(self, is_next: bool = False) -> list[np.ndarray[Any, Any]]:
-        """Returns the states of all lanes by leaf, of shapes (n, …), before or after a step; numbers are views."""
+        """Returns the states of all lanes, an array of shape (n, …) per leaf, before or after a step."""
         rows = self.after if is_next else self._before
         return [row if row.ndim == 1 else row.copy() for row in rows[:-3]]
 
@@ -215,11 +215,11 @@ class Runner:
             row[:] = held
 
     def knows(self, coming: Coming | None) -> bool:
-        """Returns True if the kernel was compiled for contexts of these types."""
+        """Returns True if the kernel was compiled for contexts of the same types."""
         return coming is None or coming is self.coming or coming.table.records(self.plan.context) is not None
 
     def turn_to(self, coming: Coming) -> None:
-        """Sets the contexts in which the next lanes begin; the kernel must be compiled for their types."""
+        """Sets the contexts of lanes that begin next. The kernel must be compiled for their types."""
         contexts = cast("np.ndarray[Any, Any]", coming.table.records(self.plan.context))
         places = np.ascontiguousarray(coming.places, np.int64)
         self.coming, self._read_by_kernel = coming, (contexts, places)
@@ -228,7 +228,7 @@ class Runner:
         self.table[COMING] = self._next_table[COMING] = found
 
     def take_back(self, error: BaseException | None = None) -> None:
-        """Rewinds the lanes' streams to before a step, also one that raised an error in one of them."""
+        """Rewinds the streams of lanes to before the last step, even if the step raised an error."""
         lane, bits, saved = int(self.progress[0]), self.arrays["bits"], self.arrays["saved"]
         if error is not None:
             error.envoi_lane = lane  # type: ignore[attr-defined]
@@ -240,7 +240,7 @@ class Runner:
                     ctypes.memmove(int(bits[index, 4 * k]) + 8, words[32:], 8)
 
     def write_fresh(self, leaves: Sequence[Any], number: int) -> bool:
-        """Passes the kernel the state in which a lane begins, by its number among these; False if it cannot."""
+        """Passes an initial state to the kernel, as state `number`; returns False if the kernel cannot hold it."""
         if not self.plan.states.holds([np.asarray(leaf)[None] for leaf in leaves], 1):
             return False
         for row, leaf in zip(self._fresh, leaves, strict=True):
@@ -248,7 +248,7 @@ class Runner:
         return True
 
     def converted(self, action: Any) -> Any:
-        """Returns the actions as the kernel takes them; None for those that it cannot have."""
+        """Returns the actions in the kernel's dtypes; None if the kernel cannot take them."""
         found: list[np.ndarray[Any, Any]] = []
         leaves: list[Any] = []
         tree.map_leaves(lambda _, leaf: leaves.append(leaf), self._action_spec, action)
