@@ -283,7 +283,7 @@ class Model(AnyModel, Env):
 
 
 def written_functions(model: Model) -> frozenset[str]:
-    """Returns the names of the optional functions of a model that its author wrote."""
+    """Returns the names of the optional functions that the model's author wrote."""
     return _written(_optional_functions(model))
 
 
@@ -293,7 +293,7 @@ def _written(functions: tuple[Any, ...]) -> frozenset[str]:
 
 
 def _optional_functions(model: Model) -> tuple[Any, ...]:
-    """Returns the optional functions of a model as they are now, in the order of `_OPTIONAL`."""
+    """Returns the model's present optional functions, in the order of `_OPTIONAL`."""
     try:
         return _functions(model)
     except AttributeError:  # one is no method

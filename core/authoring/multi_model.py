@@ -235,7 +235,7 @@ model._state, model._roster, model._seen = state, roster, {**_last, **observatio
 
 
 def _read_roster(model: MultiModel, state: Any, before: Roster) -> tuple[Roster, frozenset[Any], frozenset[Any]]:
-    """Returns the roster at `state`, and the agents terminated and truncated by the step there from `before`."""
+    """Returns the roster at `state`, and the agents that the step from `before` terminated and truncated."""
     live, terminal, truncated = model.live(state), model.terminal(state), model.truncated(state)
     if live is None and before.playing and not terminal and not truncated:
         return before.with_turn(_read_turn(model, state, before.playing)), _NONE, _NONE
@@ -292,7 +292,7 @@ def _read_observations(
     gone: frozenset[Any],
     infos: dict[Any, Info],
 ) -> dict[Any, Any]:
-    """Returns the observations of the agents that act next, and the final ones of those `gone`."""
+    """Returns the observations of agents that act next, and the final observations of agents in `gone`."""
     earlier, roster = rosters
     acting = roster.acting
     for agent in gone.intersection(earlier.playing) if gone else ():
@@ -319,7 +319,7 @@ def _read_ends(
     ended: frozenset[Any],
     cut: frozenset[Any],
 ) -> tuple[Any, Any, Any]:
-    """Returns flags and discounts by agent; None for those of a quiet step."""
+    """Returns flags and discounts by agent; None for a quiet step, with default flags and discounts."""
     special = model.discount(state)
     if not (ended or cut or special or len(affected) > len(earlier.playing)):
         return None, None, None

@@ -51,7 +51,7 @@ def unchanged_states(env: Any) -> Generator[None]:
 
 
 def _models(env: Any, batches: list[Any]) -> Iterator[Any]:
-    """Yields the models whose functions are called; adds the batches that may compile them to `batches`."""
+    """Yields the models whose functions are called. Also adds batches that may compile them to `batches`."""
     while hasattr(env, "env"):
         env = env.env
     batch = getattr(env, "lanes", env)  # of a compiled model, or a `BatchModel`, the batch that steps it
@@ -87,7 +87,7 @@ def _watched(function: Callable[..., Any], title: str) -> Callable[..., Any]:
 
 
 def _changed_leaf(before: Any, after: Any, path: str) -> str | None:
-    """Returns the path of a leaf in which a value differs from its copy."""
+    """Returns the path of the first leaf that differs between a value and its copy."""
     parts: list[tuple[str, Any, Any]]
     if type(before) is not type(after):
         return path

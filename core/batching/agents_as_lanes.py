@@ -187,7 +187,7 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
         )
 
     def _uneven_step(self, action: Any, restart: Mask | None) -> tuple[Any, Any, Any, Any, Any, Any]:
-        """A step in which some lanes may wait, be restarted, or have ended."""
+        """Runs a step in which some lanes may wait, restart, or have ended."""
         over = self._over if restart is None else self._over & ~restart
         if not self._begun:
             raise EpisodeError(f"step: {NOT_RESET}")
@@ -207,7 +207,7 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
         return tree.map_leaves(lambda leaf: np.full((*lanes, *leaf.shape), number, leaf.dtype), spec)
 
     def _lanes_of(self, step: MultiStep, playing: Collection[Any]) -> Step:
-        """Returns the step of all lanes, after one in which the agents `playing` acted."""
+        """Converts a step in which the agents in `playing` acted to a step of all lanes."""
         self._check_turn()
         agents = self.env.possible_agents
         observations, rewards, ended, cut, discounts, infos = step
@@ -228,7 +228,7 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
         return make_batch_step(values)
 
     def _each(self, values: Mapping[Any, Any], number: int, spec: SpecTree) -> list[Any]:
-        """Returns the value of each agent; a number for agents that have no entry."""
+        """Returns a list with each agent's value, where `number` fills in for agents without an entry."""
         agents = self.env.possible_agents
         if len(values) == self.batch_size:
             return [values[agent] for agent in agents]

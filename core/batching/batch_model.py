@@ -259,7 +259,7 @@ class ModelBatch(LaneColumns, LaneContexts):
         return observation, reward, terminated, truncated, discount, infos, terminated | truncated
 
     def _acted(self, action: Any, idle: NDArray[np.intp] | None) -> tuple[Any, Any]:
-        """Returns the next states and the rewards, of which those of idle lanes count for nothing."""
+        """Returns the next states and the rewards. Values of idle lanes are meaningless and discarded."""
         before = self._state
         if self._one_action:
             check_count("action", action, self.batch_size)
@@ -288,7 +288,7 @@ class ModelBatch(LaneColumns, LaneContexts):
         self._begun = True
 
     def _ends(self, value: Any, still: Mask | None) -> Mask | None:
-        """Returns a flag of all lanes, False in those that do not act; None if it is False in all."""
+        """Converts a flag to a mask that is False in idle lanes; returns None if it is False in all lanes."""
         flags = value if isinstance(value, AnyArray) else self._flags(value)
         if still is not None:
             flags = np.greater(flags, still)  # of bools, this is "and not"
@@ -360,7 +360,7 @@ _OF_MODELS = ("step", "reset", "state", "observation", "context", "rewarder", "s
 
 
 def are_models(envs: Sequence[Env]) -> bool:
-    """Returns True for scalar models of one class, whose episodes a batch can hold."""
+    """Returns True if all environments are scalar models of one class that `ModelLanes` can run."""
     kind = type(envs[0])
     return (
         issubclass(kind, Model)
@@ -370,7 +370,7 @@ def are_models(envs: Sequence[Env]) -> bool:
 
 
 def why_interpreted(env: object) -> str:
-    """Returns why an environment that is no scalar model is not compiled."""
+    """Returns the reason why an environment cannot be compiled, because it is not a scalar model."""
     if isinstance(env, BatchModel):
         return f"{type(env).__name__} is a BatchModel, which steps in numpy; only scalar models (envoi.Model) compile"
     own = next((n for n in _OF_MODELS if isinstance(env, Model) and getattr(type(env), n) is not getattr(Model, n)), "")

@@ -19,9 +19,9 @@ Places: TypeAlias = NDArray[np.intp]
 
 
 class ContextTable:
-    """Full contexts with the same features, by their places.
+    """A table with one full context per row, all with the same features.
 
-    Rows are added, and never changed, so that all who know a place can keep it.
+    Rows are only added, never changed or moved, so that an index into the table stays valid.
 
     Attributes:
         size: The number of rows.
@@ -43,17 +43,17 @@ class ContextTable:
         self._contexts.extend(contexts)
 
     def add_block(self, under: Places, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Adds rows that have the values of other rows, which were added as dicts, but for some numbers.
+        """Adds copies of earlier rows, in which some features have new values. Only the new values are stored.
 
         Args:
-            under: The other rows, of shape (k,).
-            columns: The new numbers by feature, each of shape (k,).
+            under: The indices of the rows to copy, shape (k,). They were added by `add`.
+            columns: The new values of numeric features, each of shape (k,).
         """
         self._blocks.append((self.size, under, columns))
         self._contexts.extend([None] * len(under))
 
     def context(self, place: int) -> Context:
-        """Returns the context of a row, which must not be changed."""
+        """Returns the context of a row. Do not modify it."""
         context = self._contexts[place]
         if context is None:
             first, under, columns = next(block for block in reversed(self._blocks) if block[0] <= place)
@@ -67,7 +67,7 @@ class ContextTable:
         return [self.context(place) for place in places.tolist()]
 
     def records(self, layout: Records) -> NDArray[Any] | None:
-        """Returns the table as a kernel reads it, of at least `size` records; None if a value has another type."""
+        """Returns the rows as records for a kernel, at least `size` of them; None if a value has another type."""
         known = self._records
         if known is None or known[0] is not layout:
             known = self._records = (layout, np.zeros(self.size, layout.dtype), 0)
@@ -94,7 +94,7 @@ class ContextTable:
         return records
 
     def block_at(self, first: int) -> int | tuple[Places, Mapping[str, NDArray[Any]]]:
-        """Returns the block that begins at a row, or the row before which others end that were added as dicts."""
+        """Returns the block that starts at row `first`, or else the row at which the next block starts."""
         for start, under, columns in self._blocks:
             if start == first:
                 return under, columns
@@ -103,7 +103,7 @@ class ContextTable:
         return self.size
 
     def _columns(self, names: Iterable[str], first: int, block: Any) -> list[NDArray[Any]]:
-        """Returns the values of rows from the first on, which are a block or end before a row."""
+        """Returns columns of the rows from `first` on: of a block, or of rows up to the next block."""
         if isinstance(block, int):
             rows = [self.context(place) for place in range(first, block)]
             return [np.asarray([row[name] for row in rows]) for name in names]
@@ -123,14 +123,14 @@ class ContextTable:
 
 
 class Coming:
-    """The contexts in which lanes begin their next episodes.
+    """The contexts of the episodes that lanes begin next.
 
     Attributes:
         table: The table.
-        held: The places of the contexts in force, one a lane.
-        places: Those of the coming episodes: one a lane, or where they are in turn as many as were chosen ahead.
-        first: The next of the places, where they are in turn; -1 where each lane has its own.
-        last: Where they are in turn: the last `first` from which on there are enough for all lanes.
+        held: The rows of the contexts in force, one per lane.
+        places: The rows of the coming contexts: one per lane, or a queue of contexts chosen in advance.
+        first: The index of the next place in the queue; -1 if there is one place per lane.
+        last: The largest `first` at which the queue still holds a place for every lane.
     """
 
     __slots__ = ("first", "held", "last", "places", "table")
@@ -140,12 +140,12 @@ class Coming:
         self.last = len(places) - len(held)
 
     def of_lanes(self, lanes: Places) -> Places:
-        """Returns the places of lanes that begin now."""
+        """Returns the rows for lanes that begin now."""
         return self.places[lanes] if self.first < 0 else self.places[self.first : self.first + len(lanes)]
 
 
 def rows_of(contexts: Sequence[Context]) -> tuple[list[Context], Places]:
-    """Returns different contexts, by identity, and the place of each among them."""
+    """Returns the distinct contexts (compared by identity), and the index of each context among them."""
     places: dict[int, int] = {}
     found = np.array([places.setdefault(id(context), len(places)) for context in contexts], np.intp)
     first = dict(zip(found.tolist(), contexts, strict=True))

@@ -39,9 +39,9 @@ class SharedColumns(dict[str, Any]):
 
 
 def derived(function: Callable[[Mapping[str, Any], int], T], context: Mapping[str, Any], size: int) -> T:
-    """Returns `function(context, size)`; for `BatchModel.initial`, which gets the same contexts again and again.
+    """Returns `function(context, size)`, cached; `BatchModel.initial` often gets the same contexts.
 
-    The result is kept while a batch resets as many lanes that all have the same context; it must not be changed.
+    The cache is used if all lanes have the same context and their number repeats. Do not modify the result.
     """
     if type(context) is not SharedColumns:
         return function(context, size)
@@ -129,7 +129,7 @@ class LaneContexts(BatchEnv):
         return column
 
     def _checked(self, context: Mapping[str, Any], path: str = "context") -> dict[str, NDArray[Any]]:
-        """Returns the values as columns of shape (n,), after checking those of known features."""
+        """Returns values as columns of shape (n,), after checking the values of known features."""
         space = self.model.context_space
         features = {} if space is None else space.features
         columns: dict[str, NDArray[Any]] = {}
@@ -155,7 +155,7 @@ class LaneContexts(BatchEnv):
         return columns
 
     def _columns_at(self, index: NDArray[np.intp], columns: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """Returns the context columns of some lanes. Those with one value for all are kept for resets of as many."""
+        """Returns the context columns of some lanes. Columns with one value for all are cached by length."""
         if self._alike_of is not columns:
             self._alike_of, self._alike = columns, {}
         size = len(index)
@@ -170,7 +170,7 @@ class LaneContexts(BatchEnv):
         return {name: alike[name] if name in alike else column[index] for name, column in columns.items()}
 
     def _columns_under(self, options: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """Returns the context columns of an episode whose reset has options; see `reset_options.of_the_episode`."""
+        """Returns the context columns for a reset with options; see `reset_options.of_the_episode`."""
         space = self.model.context_space
         if space is None:
             return {**self._columns, **self._checked(options, "options")}

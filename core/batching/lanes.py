@@ -91,10 +91,10 @@ class Lanes(BatchEnv):
         return self.envs
 
     def _streams_changed(self) -> None:
-        """Called when lanes have got other streams."""
+        """Called after lanes have received other random streams."""
 
     def use_states(self) -> None:
-        """Prepares the batch for code outside of it that changes its members."""
+        """Prepares the batch for external code that modifies its members."""
 
     def reset(
         self,
@@ -127,7 +127,7 @@ class Lanes(BatchEnv):
         return make_batch_reset((stack(self.observation_spec, observations), Infos(infos)))
 
     def _check_all_begun(self, what: str, advice: str = "") -> None:
-        """Raises an EpisodeError, before any lane is reset, if one has not begun."""
+        """Checks that every lane has been reset once; raises an EpisodeError otherwise."""
         if self._all_begun:
             return
         try:
@@ -287,11 +287,11 @@ class Lanes(BatchEnv):
         self._set_contexts(each, lanes, True)
 
     def _context_of(self, index: int) -> Mapping[str, Any]:
-        """Returns the context of a lane's coming episodes, which must not be changed."""
+        """Returns the context of a lane's coming episodes. Do not modify it."""
         return cast("Any", self.envs[index]).context
 
     def _set_contexts(self, each: Sequence[Mapping[str, Any]], lanes: Sequence[int], named: bool) -> None:
-        """Sets the contexts of some lanes, or of none; an error names the lane if `named`."""
+        """Sets contexts in lanes, or in none if one is rejected. The error names the lane if `named`."""
         envs: tuple[Any, ...] = self.envs
         before, number = [envs[lane].context for lane in lanes], 0
         try:
@@ -372,9 +372,9 @@ class Lanes(BatchEnv):
 
 
 class LaneColumns(BatchEnv):
-    """A batch of one model, whose lanes' episodes are columns.
+    """A batch of one model that stores the episodes of its lanes as columns.
 
-    `advance` computes a step or a reset, which lasts from `commit` on, so that an error leaves all lanes as they were.
+    `advance` computes a step or a reset, and `commit` stores it, so that an error leaves all lanes unchanged.
     """
 
     lanes_can_wait = True
@@ -414,12 +414,12 @@ class LaneColumns(BatchEnv):
         raise NotImplementedError
 
     def _seed(self, seed: Any, restart: Mask) -> Any:
-        """Gives lanes that begin other streams; returns what `_unseed` needs."""
+        """Seeds the lanes that begin. Returns what `_unseed` needs to restore the old streams."""
         before, self._streams = self._streams, batch_streams(seed, self.batch_size) or self._streams
         return before
 
     def _unseed(self, before: Any) -> None:
-        """Returns to the streams of before a reset that failed."""
+        """Restores the streams after a reset that failed."""
         self._streams = before
 
     def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
@@ -428,7 +428,7 @@ class LaneColumns(BatchEnv):
         return self._written_step(self, action, restart, hold)
 
     def _refuse(self, over: Mask) -> None:
-        """Refuses a step in which lanes act that have ended or not begun."""
+        """Raises an error if lanes that act have ended or have not been reset."""
         if not self._begun:
             raise EpisodeError(f"step: {NOT_RESET}")
         if np.count_nonzero(over):
@@ -451,10 +451,10 @@ LaneCall: TypeAlias = Callable[[Any], tuple[Any, Any, bool, bool, Any, Info]]
 
 
 class Stacking:
-    """Functions that split the actions of lanes, and stack the lanes' values; made once for their specs.
+    """Functions that split actions by lane and stack the lanes' values, made for their specs.
 
     Attributes:
-        reward_spec: The reward spec that it was made for.
+        reward_spec: The reward spec for which it was made.
         nothing: The reward of a lane that does not act.
     """
 
@@ -466,7 +466,7 @@ class Stacking:
         self.stack_observations, self.stack_rewards = stacker(lanes.observation_spec), stacker(lanes.reward_spec)
 
     def stack_discounts(self, discounts: Sequence[Any], terminated: Sequence[bool]) -> Any:
-        """Returns the discounts of all lanes; None if all have the default."""
+        """Returns the discounts of all lanes, or None if all have the default."""
         n = len(discounts)
         if self._is_one_discount and discounts.count(None) == n:  # arrays do not compare with None
             return None
@@ -478,10 +478,10 @@ class Stacking:
 
 
 class _LoopPlan(Stacking):
-    """Functions of the lanes and of their values, which the steps of a loop call; made once.
+    """The functions that each step of a loop calls: for splitting, stepping and stacking lanes.
 
     Attributes:
-        envs: The environments that it was made for.
+        envs: The environments for which it was made.
         steps: The step of each lane.
         restarts: For each lane, a function in place of its step that resets it and returns its first step.
         pauses: For each lane, a function in place of its step that leaves it where it is.
@@ -513,7 +513,7 @@ def check_alike(envs: Sequence[Env]) -> None:
 
 
 def lanes_difference(envs: Sequence[Env]) -> tuple[int, str, SpecTree, SpecTree] | None:
-    """Returns the first lane whose specs differ from those of lane 0, and the difference; None if all are equal."""
+    """Returns the first lane whose specs differ from lane 0, and the difference; None if all are equal."""
     for index, env in enumerate(envs):
         for what in ("observation", "action", "reward", "discount"):
             found = spec_difference(getattr(envs[0], f"{what}_spec"), getattr(env, f"{what}_spec"), what)
@@ -523,7 +523,7 @@ def lanes_difference(envs: Sequence[Env]) -> tuple[int, str, SpecTree, SpecTree]
 
 
 def check_separate(envs: Mapping[int, Env]) -> None:
-    """Checks that no two lanes have the same environment inside, which would be stepped once for each."""
+    """Checks that lanes do not share an environment, which would then be stepped more than once."""
     first: dict[int, int] = {}
     for index, env in envs.items():
         other = first.setdefault(id(env.unwrapped), index)

@@ -131,7 +131,7 @@ def _separate(
 
 
 def _one_serves_all(envs: Sequence[Env]) -> bool:
-    """Returns True if these are the same wrappers around the same class of model, with equal specs and contexts."""
+    """Returns True if all have the same wrappers around one class of model, with equal specs and contexts."""
     inside: list[Any] = list(envs)
     while True:
         first, *others = inside
@@ -145,7 +145,7 @@ def _one_serves_all(envs: Sequence[Env]) -> bool:
 
 
 def _together(envs: Sequence[Any], compiled: Compiled, streams: StreamsOf) -> BatchEnv:
-    """Makes a batch of separate environments; wrappers that models share, by their arguments, go around all lanes."""
+    """Makes a batch of separate environments. Wrappers that all models share are applied once, around all lanes."""
     from ..wrapping.lifted import Lifted  # imported here, so that `import envoi` stays fast
 
     first = envs[0]
@@ -166,7 +166,7 @@ def lanes_of(env: Env, n: int, compiled: Compiled = False, streams: StreamsOf = 
 
 
 def _lanes_over(envs: Sequence[Env], compiled: Compiled, streams: StreamsOf) -> Lanes:
-    """Makes a batch of separate environments: one that compiles, or one that is interpreted."""
+    """Makes a batch of separate environments: `ModelLanes`, which can compile, or else a plain loop."""
     if not (is_held := are_models(envs)) and compiled is True:
         raise NotCompilable(f"compiled=True: {why_interpreted(envs[0])}")
     if is_held:

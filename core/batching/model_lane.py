@@ -195,7 +195,7 @@ info = {{}} if _infos is None else _infos[0]"""
 
 
 def _with_lane_axis(action: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Returns an action of one lane as an array of all lanes, of its own dtype, for the batch to check."""
+    """Adds a lane axis to an action and keeps its dtype, which the batch checks."""
     array = np.asarray(action)
     plain = type(action) is bool or (type(action) in (list, tuple) and array.dtype.kind == dtype.kind == "f")
     return (array.astype(dtype) if plain else array)[None]

@@ -1,4 +1,4 @@
-"""Lanes of one scalar `Model`: their episodes are stored as columns, which a loop or a kernel steps.
+"""Lanes of one scalar `Model`, whose episodes are columns that a loop or a kernel steps.
 
 `compiled` makes such a batch of one lane, as an environment.
 """
@@ -49,21 +49,21 @@ MANY_LANES = 500
 
 
 class ModelLanes(LaneColumns, Lanes):
-    """Lanes of one scalar model, which step one after the other or by one call of a kernel, with the same values.
+    """Lanes of one scalar model, stepped in a loop or by one call of a kernel, with the same values.
 
-    Their episodes are columns of the batch: states, observations, contexts as places in a table, steps. The models of
+    The batch stores their episodes as columns: states, observations, steps, and indices of contexts. The models of
     the lanes have the rest: attributes, functions, rewarders and random streams. A step computes new columns, and
     commits them at its end, so that an error anywhere leaves all lanes as they were.
 
     Args:
         models: The models, of one class.
-        compiled: True to compile the kernel now; `"auto"` to do so when that is worth its time; False for the loop.
+        compiled: True to compile the kernel now; `"auto"` to compile once it is worthwhile; False for the loop.
         streams: As for `Lanes`.
 
     Attributes:
-        choice: The state of the decision to compile.
-        is_watched: True while other functions stand in for the model's, which must not be compiled.
-        coming: The contexts of the lanes that begin in the next step or reset; None for those that they have.
+        choice: Decides when to compile.
+        is_watched: True while other functions replace the model's; they must not be compiled.
+        coming: The contexts of lanes that begin in the next step or reset; None if they keep theirs.
     """
 
     choice: Choice
@@ -112,11 +112,11 @@ class ModelLanes(LaneColumns, Lanes):
 
     @property
     def has_begun(self) -> bool:
-        """True from the first reset of all lanes on."""
+        """True after the first reset of all lanes."""
         return self._begun
 
     def obstacle(self) -> str:
-        """Returns why the lanes cannot be compiled; empty if they are or can be. It compiles to find out."""
+        """Returns why the lanes cannot be compiled, or an empty string. Compiles the kernel to find out."""
         if self.choice.is_open:
             try:
                 self._make_plan().compile()
@@ -129,7 +129,7 @@ class ModelLanes(LaneColumns, Lanes):
 
     @property
     def members(self) -> tuple[Any, ...]:
-        """The models, which know nothing of their lanes' episodes; see `envs`."""
+        """The models, which do not contain the episodes of their lanes; see `envs`."""
         return self._models
 
     @property
@@ -162,13 +162,13 @@ class ModelLanes(LaneColumns, Lanes):
             self._set_contexts([models[index].given_context for index in new], new, True)
 
     def use_states(self) -> None:
-        """Moves the columns out of the kernel's rows, because something else is about to change them or the models."""
+        """Copies the columns out of the kernel's rows, so that other code can change them or the models."""
         if self._in_rows:
             runner = cast("Runner", self._runner)
             self._states, self._elapsed, self._in_rows = self.state, runner.elapsed.copy(), False
 
     def lend(self, index: int) -> Any:
-        """Gives the model of a lane the lane's episode, and returns it, because a user may look at it or change it."""
+        """Copies a lane's episode into its model, and returns the model, for a user to read or change."""
         self.use_states()
         model = self._models[index]
         self._take_contexts()
@@ -180,7 +180,7 @@ class ModelLanes(LaneColumns, Lanes):
         return model
 
     def take_over(self, index: int) -> None:
-        """Takes the episode of a lane from its model, which was given another one."""
+        """Copies the episode of a model that was set from outside into its lane."""
         model = self._models[index]
         self.use_states()
         states, seen, n = [None], [None], self.batch_size
@@ -235,18 +235,18 @@ class ModelLanes(LaneColumns, Lanes):
     def advance(
         self, action: Any, restart: Mask | None, hold: Mask | None, limit: int = 0, under: Coming | None = None
     ) -> tuple[Any, ...]:
-        """Computes a step, which lasts from `commit` on.
+        """Computes a step without storing it; see `commit`.
 
         Args:
             action: As for `step`; None if no lane acts, and masks have been checked.
             restart: As for `step`.
             hold: As for `step`.
-            limit: The number of steps after which episodes are truncated; 0 for any number.
-            under: Contexts of the lanes that begin, for this beginning alone; None for those of `coming`.
+            limit: The number of steps after which episodes are truncated; 0 for no limit.
+            under: Contexts of lanes that begin, for this step only; None to use `coming`.
 
         Returns:
-            The six values of a step, with None for flags and discounts that are the usual, and the lanes that have
-            ended in it, or None.
+            The six values of a step, with None for all-False flags and default discounts, and a mask of the lanes that
+            ended, or None.
         """
         if self._is_lent:
             self._take_contexts()
@@ -306,11 +306,11 @@ class ModelLanes(LaneColumns, Lanes):
 
     @property
     def place(self) -> Places:
-        """The places of the lanes' contexts in the table of the last `coming`, also after a step that was computed."""
+        """The index of each lane's context in the table of the last `coming`, also after `advance`."""
         return self._place if self._next is None or self._next[5] is None else self._next[5][1]
 
     def _contexts_after(self, restart: Any) -> tuple[ContextTable, Places, int]:
-        """Returns the contexts in force once some lanes have begun, and the number of these."""
+        """Returns the table and the lanes' rows in it after a restart, and the number of lanes that begin."""
         coming = self.coming
         if coming is None:
             return self._table, self._place, 0
@@ -319,7 +319,7 @@ class ModelLanes(LaneColumns, Lanes):
         return coming.table, place, len(lanes)
 
     def _states_of_streams(self) -> StreamStates:
-        """Returns the states of all streams, to which an error returns."""
+        """Saves the states of all streams, to restore them after an error."""
         streams, saved = [model._streams or model.streams for model in self._models], self._stream_states
         if saved is not None and saved.cover(streams):
             saved.take()
@@ -328,9 +328,9 @@ class ModelLanes(LaneColumns, Lanes):
         return saved
 
     def step_alone(self, action: Any) -> tuple[Any, ...] | None:
-        """Steps a batch of one lane by its kernel, and returns the values of `advance`; None where that must do it.
+        """Steps a one-lane batch by its kernel. Returns what `advance` does, or None if `advance` must be called.
 
-        The arrays of all values but the observation are changed by the next step.
+        The next step overwrites all returned arrays except the observation.
         """
         runner = self._runner
         if runner is None or not runner.steps_alone or not runner.is_plain:
@@ -352,7 +352,7 @@ class ModelLanes(LaneColumns, Lanes):
     def _advance_loop(
         self, action: Any, restart: Any, hold: Any, limit: int = 0, under: Coming | None = None
     ) -> tuple[Any, ...]:
-        """Computes a step of one lane after the other; `under` are contexts for this beginning alone."""
+        """Computes a step lane by lane in Python. `under` are contexts for this step only."""
         n, stacking, idle = self.batch_size, self._stacking, either(restart, hold)
         started = perf_counter() if self.choice.is_open else 0.0
         if self._begun or restart is None or np.count_nonzero(restart) < n:
@@ -422,7 +422,7 @@ class ModelLanes(LaneColumns, Lanes):
         return observation, reward, terminated, truncated, factors, told, ended
 
     def _step_lanes(self, rows: list[Any], each: Iterable[tuple[Any, ...]]) -> None:
-        """Adds the values of lanes, each of which acts or begins."""
+        """Appends to `rows` the values of each lane, which acts or begins an episode."""
         nothing, written = cast("Stacking", self._stacking).nothing, self._written
         if written is None:
             written = frozenset(name for model in self._models for name in written_functions(model))
@@ -447,7 +447,7 @@ class ModelLanes(LaneColumns, Lanes):
                 model.step_record.halt = None
 
     def _take_contexts(self) -> None:
-        """Takes the contexts that users have set on models that were lent."""
+        """Copies contexts that users have set on lent models into the lanes."""
         given = self._given
         if self._is_lent and given is not None and given[0] is self._table and given[1] is self._place:
             pairs = enumerate(zip(self._models, self._table.contexts(self._place), strict=True))
@@ -458,7 +458,7 @@ class ModelLanes(LaneColumns, Lanes):
         self._is_lent = False
 
     def _give_contexts(self, table: ContextTable, place: Places) -> None:
-        """Gives the models their contexts, for functions that look there."""
+        """Sets the models' contexts, for functions of the author that read `self.context`."""
         given = self._given
         if given is None or given[0] is not table or given[1] is not place:
             self._given = None
@@ -469,7 +469,7 @@ class ModelLanes(LaneColumns, Lanes):
     # A kernel.
 
     def _usable(self, runner: Runner) -> bool:
-        """Brings all columns into the kernel's rows, if it can step them."""
+        """Copies all columns into the kernel's rows; returns False if the kernel cannot step them."""
         self.use_states()  # if its constants have changed
         plan, models = runner.plan, self.members
         is_replaced = any(model.given_rewarder is not None for model in models)
@@ -487,9 +487,9 @@ class ModelLanes(LaneColumns, Lanes):
         return True
 
     def _launch_with(self, runner: Runner, action: Any, restart: Any, hold: Any, limit: int, used: Any) -> Any:
-        """Launches a kernel, with lanes that pause, or states in which lanes begin that are made here.
+        """Launches the kernel if some lanes pause, or if `initial` must be called in Python for lanes that begin.
 
-        Returns its values, None where it cannot have them, and the streams before, None where the kernel saves them.
+        Returns the values, None if the kernel cannot compute them; and saved streams, None if the kernel saves them.
         """
         if not runner.knows(used):
             return None, None
@@ -586,7 +586,7 @@ class ModelLanes(LaneColumns, Lanes):
     # Compiling.
 
     def _make_plan(self) -> Plan:
-        """Returns the plan of the kernel for this number of lanes."""
+        """Returns the plan of the kernel for these lanes."""
         from ..compiling.plan import plan_of_model  # imported here, so that `import envoi` stays fast
 
         plan = plan_of_model(self.lend(0))
@@ -599,7 +599,7 @@ class ModelLanes(LaneColumns, Lanes):
         return plan
 
     def _start(self, plan: Plan) -> None:
-        """Compiles the kernel, compares it with the functions that it was made of, and uses it from here on."""
+        """Compiles the kernel, checks that it computes the same as Python, and uses it from now on."""
         self._prepare(plan)
         pair = [ModelLanes([copy.copy(self._models[0]) for _ in range(3)], False) for _ in "ab"]
         for batch in pair:
@@ -614,7 +614,7 @@ class ModelLanes(LaneColumns, Lanes):
         self.step_record.stale()
 
     def _prepare(self, plan: Plan) -> None:
-        """Compiles the kernel, and starts to use it."""
+        """Compiles the kernel and sets it up."""
         from ..compiling.runner import Runner
 
         runner = Runner(plan, self.action_spec, self.batch_size)
@@ -639,7 +639,7 @@ class ModelLanes(LaneColumns, Lanes):
         return take_back
 
     def hold_step(self) -> Callable[[], None]:
-        """Returns a function that takes a single step back; it costs less than `hold_episode`."""
+        """Returns a function that undoes one step; it costs less than `hold_episode`."""
         in_rows, step = self._in_rows, taking_back(self, ("_states", "_elapsed", "_observation", "_over", "_in_rows"))
 
         def take_back() -> None:
@@ -693,7 +693,7 @@ class ModelLanes(LaneColumns, Lanes):
 
 
 class _Episodes:
-    """The columns of lanes at one time, whose states are rows of a kernel where they were, until someone asks."""
+    """The saved columns of all lanes. States that were rows of a kernel are only rebuilt when read."""
 
     def __init__(self, lanes: Any, columns: tuple[Any, ...], streams: StreamStates | None) -> None:
         self.columns, self.streams, self.place, self.kind = columns, streams, columns[3], lanes.members[0].__class__
@@ -724,7 +724,7 @@ class _Episodes:
 
 
 def rebuilt(example: Any, kinds: Sequence[Any], leaves: Sequence[Any]) -> Iterator[Any]:
-    """Yields the states of lanes: trees like `example`, with numbers of the given types."""
+    """Yields each lane's state, structured like `example`, with numbers of the given types."""
     columns = [
         column.tolist() if kind in (float, int, bool) else column if kind is np.ndarray else map(kind, column)
         for kind, column in zip(kinds, leaves, strict=True)

@@ -60,7 +60,7 @@ _FACTS = (*(f"{what}_spec" for what in _VALUES), "state_spec", "metadata", "rend
 
 
 def _in_turn(method: Callable[Concatenate[WorkerLanes, P], T]) -> Callable[Concatenate[WorkerLanes, P], T]:
-    """Lets one thread at a time into the methods of a batch."""
+    """Decorates a method so that only one thread at a time runs methods of the batch."""
 
     @wraps(method)
     def call(self: WorkerLanes, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -291,7 +291,7 @@ class WorkerLanes(Lanes):
         return LanesStep(lanes, full_lanes_step(values, self.discount_spec, len(taken)))
 
     def _receive(self) -> None:
-        """Waits for one or more of the lanes that were sent."""
+        """Waits for at least one of the lanes that were sent."""
         late = self._pool.late
         if not late:
             late += self._pool.next_answers(self._pool.parts(self._under_way()))
@@ -317,7 +317,7 @@ class WorkerLanes(Lanes):
     # Requests to the processes.
 
     def _send(self, command: str, lanes: Iterable[int], task: Task) -> tuple[dict[int, list[int]], dict[int, int]]:
-        """Gives lanes a task; returns the lanes of each worker, and the tickets of the requests."""
+        """Sends a task to lanes. Returns the lanes of each worker, and the tickets of the requests."""
         parts, actions = self._pool.parts(lanes), task.actions
         # New environments get a seed of their own, where a reset or restart gives none.
         new = {lane: self._new_seed(lane) for lane in self._lost if lane in task.begin}
@@ -329,7 +329,7 @@ class WorkerLanes(Lanes):
         return parts, self._pool.ask(command, requests)
 
     def _exchange(self, lanes: Iterable[int], task: Task, infos: Any) -> tuple[dict[int, Failure], bool]:
-        """Gives lanes a task, and writes their infos; returns failures, and if a discount is not the default."""
+        """Sends a task and writes the infos. Returns failures, and whether a discount differs from its default."""
         begun = self._begun.copy()
         self._begun[:] = False  # until all have answered: a Ctrl-C leaves steps open
         try:
@@ -345,7 +345,7 @@ class WorkerLanes(Lanes):
         return failures, any(isinstance(one, Stepped) and one.discounts for one in contents.values())
 
     def _take_in(self, lanes: Sequence[int], content: Stepped | Failure, infos: Any) -> dict[int, Failure]:
-        """Keeps what an answer says about lanes, writes their infos, and returns the failures among them."""
+        """Stores what an answer contains about lanes, writes their infos, and returns the failures among them."""
         if isinstance(content, Failure):
             return dict.fromkeys(lanes, content)
         for lane, rest in content.rests.items():
@@ -371,7 +371,7 @@ class WorkerLanes(Lanes):
     # New environments in the place of those that failed.
 
     def _renew(self, failures: Mapping[int, Failure], call: str) -> None:
-        """Makes new environments after failures, whose lanes are lost then; or raises one of them."""
+        """Makes new environments for failed lanes and marks them as lost. Without `restart`, raises an error."""
         if not self._restarts:
             raise error_of(failures[min(failures)], call)
         renewed: list[int] = []
@@ -530,11 +530,11 @@ class _RemoteLane(Env):
 
 
 class _Method:
-    """A sign for a method, because methods are not sent."""
+    """A placeholder for a method, because methods are not sent between processes."""
 
 
 def _holder(env: Env, name: str) -> Any:
-    """Returns the layer of an environment that has an attribute, from outside; else the innermost one."""
+    """Returns the outermost layer of an environment that has an attribute, or else the innermost environment."""
     layer: Any = env
     while layer is not None and not hasattr(layer, name):
         layer = getattr(layer, "env", None) or getattr(layer, "source", None)
@@ -551,7 +551,7 @@ def _write(env: Env, name: str, value: Any) -> None:
 
 
 def _prepare(number: int, attributes: Mapping[str, Any], env: Env) -> None:
-    """Gives a new environment what the one that it replaces was given."""
+    """Sets up a new environment like the one that it replaces."""
     env.assign_lane(number)
     for name, value in attributes.items():
         _write(env, name, value)

@@ -42,7 +42,7 @@ Answer = tuple[int, int, Sequence[int], Any]
 
 
 class Pool:
-    """Processes that hold n lanes, a part each."""
+    """The processes that hold n lanes, each a part of them."""
 
     def __init__(
         self, source: Env | Callable[[], Env], n: int, count: int, timeout: float | None, start_method: str | None
@@ -68,7 +68,7 @@ class Pool:
     # Processes and memory.
 
     def start(self, *workers: int, call: str = "") -> None:
-        """Starts processes, all unless some are given, and waits until they have made their environments."""
+        """Starts the given processes, or all, and waits until they have made their environments."""
         chosen = workers or range(len(self._lanes_of))
         for index in chosen:
             self.workers[index] = Worker(index, self._lanes_of[index], *self._setup)
@@ -76,7 +76,7 @@ class Pool:
             self._results({index: 0}, call)
 
     def renew(self, index: int, lanes: Sequence[int], call: str) -> Sequence[int]:
-        """Makes environments again, in a new process if the old one has ended, and returns their lanes."""
+        """Makes new environments and returns their lanes: all lanes of a process that has ended, which is replaced."""
         worker = self.workers[index]
         if worker.failure is None:
             self._results(self.ask("make", {index: (lanes, ())}), call)
@@ -88,7 +88,7 @@ class Pool:
         return worker.lanes
 
     def open_memory(self, specs: Mapping[str, SpecTree]) -> None:
-        """Makes the shared memory, in place of what there was, and opens it in all processes."""
+        """Allocates the shared memory, replacing an earlier one, and opens it in all processes."""
         old, self._specs = self._memory.get("rows"), dict(specs)
         self._memory["rows"] = Rows(specs, self._n)
         if old is not None:
@@ -106,7 +106,7 @@ class Pool:
         return self._memory["rows"]
 
     def check(self, call: str) -> None:
-        """Checks that this process can use the pool."""
+        """Checks that the pool is open, and that this process is not a fork of the one that made it."""
         if not self.close.alive:
             raise EpisodeError(f"{call}: the batch is closed")
         if os.getpid() != self._owner:  # both would read from the same sockets
@@ -117,14 +117,14 @@ class Pool:
     # Requests and answers.
 
     def parts(self, lanes: Iterable[int]) -> dict[int, list[int]]:
-        """Divides lanes over the processes that hold them."""
+        """Groups lanes by the process that holds them."""
         parts: dict[int, list[int]] = {}
         for lane in lanes:
             parts.setdefault(self._worker_of[lane], []).append(lane)
         return parts
 
     def ask(self, command: str, requests: Mapping[int, tuple[Sequence[int], Any]]) -> dict[int, int]:
-        """Sends `(lanes, arguments)` to each of some processes, and returns the tickets of these requests."""
+        """Sends `(lanes, arguments)` to some processes. Returns the ticket of each request."""
         self._ticket += 1
         try:
             messages = {
@@ -138,7 +138,7 @@ class Pool:
         return dict.fromkeys(requests, self._ticket)
 
     def next_answers(self, among: Iterable[int]) -> list[Answer]:
-        """Waits for answers of some processes; also returns failures of these processes."""
+        """Waits for answers of some processes. Answers may be failures."""
         workers = [self.workers[index] for index in among]
         while True:
             if not any(worker.inbox or worker.has_ended for worker in workers):
@@ -152,7 +152,7 @@ class Pool:
                 worker.end_if_it_hangs()
 
     def gather(self, tickets: Mapping[int, int]) -> dict[int, Any]:
-        """Waits for the answers to a request of each process."""
+        """Waits until each process has answered its request."""
         contents: dict[int, Any] = {}
         while len(contents) < len(tickets):
             for answer in self.next_answers([index for index in tickets if index not in contents]):
@@ -171,7 +171,7 @@ class Pool:
         return contents
 
     def each(self, functions: Sequence[Callable[[Any], Any]], lanes: Sequence[int], call: str = "") -> list[Any]:
-        """Runs one function of an environment for each of some lanes, where the lane is."""
+        """Calls a function for each of some lanes with its environment, in the process that holds it."""
         given = dict(zip(lanes, functions, strict=True))
         parts = self.parts(lanes)
         requests = {index: (part, ([given[lane] for lane in part],)) for index, part in parts.items()}
@@ -181,7 +181,7 @@ class Pool:
 
 
 class Worker:
-    """A process with some lanes of a batch. Its first answer, of ticket 0, comes when its environments are made."""
+    """A process with some lanes of a batch. Its first answer, with ticket 0, follows once its environments are made."""
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class Worker:
         self._since = 0.0
 
     def send(self, message: bytes) -> None:
-        """Sends a request, and takes in answers while the process does not read it."""
+        """Sends a request. Reads answers meanwhile if the process does not accept the request yet."""
         self._progress = None
         rest = memoryview(message)
         with suppress(OSError), self._whole():  # the process has ended, as its next answer says
@@ -231,7 +231,7 @@ class Worker:
                     self.end_if_it_hangs()
 
     def _read(self) -> None:
-        """Takes in what has arrived."""
+        """Reads all messages that have arrived."""
         with suppress(BlockingIOError), self._whole():
             while not self.has_ended:
                 try:
@@ -252,7 +252,7 @@ class Worker:
 
     @contextmanager
     def _whole(self) -> Generator[None]:
-        """Ends the process if a message is interrupted, since nothing tells where the next one begins."""
+        """Ends the process if a message is interrupted, because the start of the next one is unknown then."""
         try:
             yield
         except OSError:
@@ -268,7 +268,7 @@ class Worker:
         self.process.join()
 
     def answer(self) -> tuple[int, Sequence[int], Any] | None:
-        """Returns an answer that has arrived; None if there is none yet."""
+        """Returns an answer that has arrived, or None."""
         if not self.inbox:
             is_alive = self.process.is_alive()  # before its last answer is read
             self._read()
@@ -284,7 +284,7 @@ class Worker:
         return -1, self.lanes, self.failure
 
     def end_if_it_hangs(self) -> None:
-        """Ends the process, if it has been in one call of an environment for longer than the timeout."""
+        """Ends the process if a call of an environment takes longer than the timeout."""
         if self._timeout is None:
             return
         timeout, now = self._timeout if self._ready else max(self._timeout, _START_LIMIT), time.monotonic()
@@ -319,7 +319,7 @@ class Worker:
 
 
 def error_of(failure: Failure, call: str = "") -> Exception:
-    """Returns the error for a failure: that of envoi or of a missing attribute itself, else a `WorkerError`."""
+    """Returns the error for a failure: an `EnvoiError` or `AttributeError` itself, otherwise a `WorkerError`."""
     error = failure.error
     if isinstance(error, (EnvoiError, AttributeError)):  # a loop over the lanes would raise these for its caller
         if failure.lane is not None:
@@ -333,7 +333,7 @@ def error_of(failure: Failure, call: str = "") -> Exception:
 
 
 def _sendable(source: Any, method: str) -> Any:
-    """Returns the pickle of an environment or of a function that makes one, for workers."""
+    """Pickles an environment or a function that makes one, for the workers."""
     if not isinstance(source, Env) and not callable(source):
         raise SpecError(f"env: expected a core environment or a function that makes one, got {shown(source)}")
     error: Exception | None = None
@@ -351,7 +351,7 @@ def _sendable(source: Any, method: str) -> Any:
 
 
 def _shut_down(workers: Mapping[int, Worker], memory: Mapping[str, Rows], folder: str, owner: int, lock: RLock) -> None:
-    """Ends all processes, and removes shared memory and files; of a copy of the batch in a forked process, nothing."""
+    """Ends all processes, and removes shared memory and files. Does nothing in a fork of the batch's process."""
     if os.getpid() != owner:
         return
     for worker in workers.values():

@@ -58,7 +58,7 @@ class Failure(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A step of some lanes, or a new episode."""
+    """A request to step some lanes, or to begin new episodes in them."""
 
     begin: Set[int] = frozenset()
     actions: Mapping[int, Any] | None = None  # None for those in shared memory
@@ -67,7 +67,7 @@ class Task(NamedTuple):
 
 
 class Stepped(NamedTuple):
-    """The part of the steps, or resets, of some lanes that is not in shared memory."""
+    """The parts of steps or resets that are not in shared memory."""
 
     rests: dict[int, tuple[Any, ...]]  # leaves of observations that are not arrays
     infos: dict[int, Info]  # those that are not empty
@@ -96,14 +96,14 @@ def run(connection: socket, source: Any, lanes: Sequence[int], trace_file: str) 
 
 
 def _end_with(parent: Any, folder: Path) -> None:
-    """Ends this process after that of the batch, which removes the folder itself unless it was killed."""
+    """Ends this process after the batch's process, and removes the folder if that was killed before it could."""
     parent.join()
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 
 
 class _Engine:
-    """Environments of some lanes, and the methods that a batch calls: one for each command."""
+    """The environments of some lanes, with a method for each command of the batch."""
 
     def __init__(self, connection: socket) -> None:
         self._connection = connection
@@ -116,7 +116,7 @@ class _Engine:
         self._discounts: Any = None  # the usual ones: of a step, and of a termination
 
     def serve(self, source: Any, lanes: Sequence[int]) -> None:
-        """Does what the batch asks, until it closes the worker."""
+        """Answers requests until the batch closes the worker."""
         good = self._attempt(0, lanes, self._load, source)
         with self._connection.makefile("rb") as requests:
             while good:
@@ -133,7 +133,7 @@ class _Engine:
             self._rows.close()
 
     def _attempt(self, ticket: int, lanes: Sequence[int], function: Callable[..., Any], *arguments: Any) -> bool:
-        """Answers with the result of a function, or with its error; returns False after an error."""
+        """Calls a function and sends its result or its error. Returns False after an error."""
         self._current = None
         try:
             content, good = function(lanes, *arguments), True
@@ -173,7 +173,7 @@ class _Engine:
         ]
 
     def step(self, lanes: Sequence[int], task: Task) -> Stepped:
-        """Steps or resets lanes, all of them even if one raises an error."""
+        """Steps or resets all given lanes, even if some raise an error."""
         rows, result, discounts = self._rows, Stepped({}, {}, {}, False), False
         for lane in lanes:
             # These show the lane in which a process hangs or has crashed.
@@ -223,7 +223,7 @@ def _failure(error: Exception, lane: int | None) -> Failure:
 
 
 def _without_unsendable(stepped: Stepped) -> Stepped:
-    """Returns steps in which lanes whose infos cannot be pickled have failed."""
+    """Replaces lanes whose infos cannot be pickled by failures."""
     infos, failures = dict(stepped.infos), dict(stepped.failures)
     for lane, info in stepped.infos.items():
         try:

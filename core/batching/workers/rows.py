@@ -29,7 +29,7 @@ _OWN = {"acting": _FLAG, "calls": Array((), "int64"), "terminated": _FLAG, "trun
 
 
 class _Column(NamedTuple):
-    """One value of all lanes: its spec, the function that lists its leaves, and the path and array of each."""
+    """One value of all lanes: its spec, a function that lists its leaves, and the path and array of each leaf."""
 
     spec: SpecTree
     flatten: Callable[[Any], Sequence[Any]]
@@ -37,7 +37,7 @@ class _Column(NamedTuple):
 
 
 class Rows:
-    """The rows of n lanes in shared memory: values of specs, flags, which lane acts, and the number of its calls."""
+    """The rows of n lanes in shared memory: values, flags, whether the lane acts, and how often it was called."""
 
     def __init__(self, specs: Mapping[str, SpecTree], n: int, name: str | None = None) -> None:
         specs = {**_OWN, **specs}
@@ -63,7 +63,7 @@ class Rows:
         self.acting, self.calls, self.terminated, self.truncated = own
 
     def write(self, what: str, lane: int, value: Any) -> tuple[Any, ...]:
-        """Writes a value of one lane, and returns its leaves that are not arrays."""
+        """Writes one lane's value, and returns the leaves that are not arrays."""
         _, flatten, leaves = self._columns[what]
         rest: tuple[Any, ...] = ()
         for (path, array), leaf in zip(leaves, flatten(value)):  # noqa: B905 (the spec counts them)
@@ -76,7 +76,7 @@ class Rows:
         return rest
 
     def read(self, what: str, lanes: NDArray[np.intp] | None, rests: Sequence[tuple[Any, ...]] = ()) -> Any:
-        """Returns the values of some lanes, or of all, as new arrays; `rests` has a tuple for each of these lanes."""
+        """Returns new arrays with values of some or all lanes; `rests` has a tuple of other leaves per lane."""
         spec, _, leaves = self._columns[what]
         others = zip_longest(*rests)
         found = iter(
@@ -85,7 +85,7 @@ class Rows:
         return tree.map_leaves(lambda _: next(found), spec)
 
     def fill(self, what: str, lanes: NDArray[np.intp] | None, values: Any) -> bool:
-        """Writes the values of some lanes, or of all; returns False if a leaf is no array of the dtype of its spec."""
+        """Writes values of some or all lanes. Returns False if a leaf is not an array with the dtype of its spec."""
         _, flatten, leaves = self._columns[what]
         for (path, array), new in zip(leaves, flatten(values)):  # noqa: B905 (the spec counts them)
             if array is None or type(new) is not np.ndarray or new.dtype != array.dtype:
@@ -104,13 +104,13 @@ class Rows:
         return tree.map_leaves(lambda _: next(found), spec)
 
     def copy(self, what: str, other: Rows) -> None:
-        """Takes over a value of all lanes, of the same spec, from other rows."""
+        """Copies a value of all lanes from other rows with the same spec."""
         for (_, array), (_, old) in zip(self._columns[what].leaves, other._columns[what].leaves, strict=True):
             if array is not None:
                 array[:] = old
 
     def close(self, unlink: bool = False) -> None:
-        """Releases the memory in this process, or, once others have released it, in the system; can be repeated."""
+        """Releases the memory in this process, and with `unlink` in the system. Can be called again."""
         self._columns.clear()
         self.acting = self.calls = self.terminated = self.truncated = np.empty(0)
         with suppress(BufferError):  # another thread reads at this moment; the memory goes when it is done
@@ -121,7 +121,7 @@ class Rows:
 
 
 def _flattener(spec: SpecTree) -> Callable[[Any], Sequence[Any]]:
-    """Returns a function that lists the leaves of a value of a spec, of which some may be containers themselves."""
+    """Returns a function that lists the leaves of a value; leaves may be containers, as in a `Sequence`."""
     if isinstance(spec, Spec):
         return lambda value: (value,)
     parts = [(key, _flattener(sub)) for _, key, sub in tree.children(spec)]
