@@ -34,7 +34,7 @@ def constant_text(value: Any) -> str:
         return f"{value.dtype.str} {value.shape} {value.tobytes().hex()}"
     if isinstance(value, CodeType):
         return code_text(value)
-    if isinstance(value, dict):  # defaults of keywords
+    if isinstance(value, dict) and all(isinstance(key, str) for key in cast("dict[Any, Any]", value)):  # as of keywords
         return constant_text(tuple(sorted(cast("dict[str, Any]", value).items())))
     if isinstance(value, tuple):
         parts: tuple[Any, ...] = value
@@ -59,6 +59,12 @@ def _const_text(value: Any) -> str:
 def _names_in(code: CodeType) -> set[str]:
     """Returns the names of globals and attributes that a function uses, including its inner functions."""
     return {*code.co_names}.union(*(_names_in(one) for one in code.co_consts if isinstance(one, CodeType)))
+
+
+def _globals_in(code: CodeType) -> set[str]:
+    """Returns the names of globals that a function and those inside it use; `x.copy()` uses no global `copy`."""
+    own = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
+    return own.union(*(_globals_in(one) for one in code.co_consts if isinstance(one, CodeType)))
 
 
 class Functions:
@@ -114,7 +120,7 @@ class Functions:
         code = function.__code__
         names = _names_in(code)
         self._names |= names
-        for name in sorted(names & function.__globals__.keys()):
+        for name in sorted(_globals_in(code) & function.__globals__.keys()):
             self._reach(function.__globals__, name, names)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             self.sources.append(name)

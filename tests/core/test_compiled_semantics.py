@@ -1,5 +1,6 @@
 """Scalar kernels compute what Python and numpy compute, or are refused where numba would compute something else."""
 
+import copy
 import functools
 import importlib
 import math
@@ -406,3 +407,12 @@ def test_what_changes_between_steps_is_followed(what, monkeypatch):
     step_both(one, other)
     monkeypatch.undo()
     step_both(one, other, in_kernel=True)
+
+
+def test_a_method_is_not_the_global_of_its_name():
+    class Copied(Plain):
+        def transition(self, state, action, rng):
+            return state._replace(grid=state.grid.copy())
+
+    assert copy.__dict__  # the module, which the name `copy` above does not mean
+    assert envoi.batch(Copied(), N, compiled=True).has_kernel
