@@ -175,3 +175,20 @@ def test_compiled_lanes_are_a_loop_with_contexts(name, data):
             assert exact(one) == exact(other), (one, other)
         same(*envs)
         same(*contextual)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_contexts_are_those_of_the_lanes_after_a_failed_step_was_taken_back(compiled):
+    lanes = envoi.batch(Pulled(), 2, compiled=compiled)
+    env = Contextual(
+        lanes, SET, context_selector=Static("a"), add_gaussian_noise_to_context=True, noisy_features=["pull"],
+        gaussian_noise_std_percentage=0.2, hide_context=True,
+    )  # fmt: skip
+    repeated = envoi.ActionRepeat(env, 2)
+    repeated.reset(seed=0)
+    restart = np.array([True, False])
+    with pytest.raises(ZeroDivisionError):
+        repeated.step(np.array([0, 3]), restart=restart)
+    for _ in range(3):
+        repeated.step(np.array([0, 1]), restart=restart)
+        assert [context["pull"] for context in env.context] == [state.pull for state in repeated.state]

@@ -312,7 +312,8 @@ class Schedule:
         made in advance.
         """
         n, coming = len(now.place), self.coming
-        if coming is not None and coming.first <= coming.last:
+        # A wrapper outside may have taken back the table that the contexts in force are in.
+        if coming is not None and coming.first <= coming.last and coming.table is now.table:
             coming.held = now.place
             return coming, now
         self.settle()
