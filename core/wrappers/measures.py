@@ -32,6 +32,7 @@ class RunStats(Lifted):
     """
 
     memory = ("episode_steps",)
+    _of_episode = ("episodes", "resets", "total_steps")
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
@@ -61,12 +62,12 @@ class RunStats(Lifted):
         restart, hold = masks
         steps, acted = self.episode_steps + 1, self.batch_size
         if hold is not None:
-            steps[hold], acted = self.episode_steps[hold], acted - np.count_nonzero(hold)
+            steps[hold], acted = self.episode_steps[hold], acted - int(np.count_nonzero(hold))
         if restart is not None:
-            began = np.count_nonzero(restart)
+            began = int(np.count_nonzero(restart))
             steps[restart], acted, self.resets = 0, acted - began, self.resets + began
         self.episode_steps, self.total_steps = steps, self.total_steps + acted
-        self.episodes += 0 if terminated is None else np.count_nonzero(terminated | truncated)
+        self.episodes += 0 if terminated is None else int(np.count_nonzero(terminated | truncated))
 
 
 class PerformanceProfiler(Lifted):

@@ -140,7 +140,7 @@ class Around(Process, Generic[Inside]):
         self._env_inside.context = context
 
     def hold_episode(self) -> Callable[[], None]:
-        inside, own = self.env.hold_episode(), taking_back(self, self._memorised())
+        inside, own = self.env.hold_episode(), taking_back(self, (*self._memorised(), *self._of_episode))
 
         def take_back() -> None:
             inside()

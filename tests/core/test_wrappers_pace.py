@@ -361,6 +361,35 @@ def test_all_lanes_are_counted():
     assert (env.episodes, env.resets, env.total_steps, env.episode_steps.tolist()) == (3, 4, 6, [0, 2, 3])
     env.reset(mask=np.array([False, True, True]))
     assert (env.resets, env.episode_steps.tolist()) == (6, [0, 0, 0])
+    assert {type(total) for total in (env.episodes, env.resets, env.total_steps)} == {int}  # as JSON has
+
+
+class Upset(envoi.Lifted):
+    """Fails in each observation while `is_upset`."""
+
+    is_upset = False
+
+    def change(self, specs):
+        return envoi.Change(observation=self._seen_by)
+
+    def _seen_by(self, observation):
+        if self.is_upset:
+            raise ArithmeticError
+        return observation
+
+
+@pytest.mark.parametrize("make", [Walk, lambda: envoi.batch(Walk(), 2)])
+def test_what_was_taken_back_is_not_counted(make):
+    env = envoi.RunStats(envoi.ActionRepeat(make(), 2))
+    outer = Upset(envoi.FixedLength(env, 9))
+    outer.reset(seed=0)
+    outer.step(outer.sample_action())
+    held = env.resets, env.episodes, env.total_steps
+    outer.is_upset = True
+    for call in (outer.reset, lambda: outer.step(outer.sample_action())):
+        with pytest.raises(ArithmeticError):
+            call()
+        assert (env.resets, env.episodes, env.total_steps) == held
 
 
 @pytest.mark.parametrize("make", [Walk, lambda: envoi.batch(Flock(), 2), lambda: envoi.as_multi(Walk())])
