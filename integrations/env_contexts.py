@@ -1,4 +1,4 @@
-"""The contexts of an env: its `Contextual`, other sets in place of its own, and what two sets have in common."""
+"""Finds and replaces the contexts of an env, and compares sets of contexts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANY_CONTEXTS = 100_000
 
 
 def contextual_of(env: Any) -> envoi.Contextual | None:
-    """Returns the outermost `Contextual`, inside of wrappers, and of forms inside of foreign wrappers."""
+    """Returns the outermost `Contextual` of an env, also inside wrappers and envoi's forms, or None."""
     while not isinstance(env, envoi.Contextual):
         if isinstance(env, Around):
             env = env.env
@@ -31,7 +31,7 @@ def contextual_of(env: Any) -> envoi.Contextual | None:
 
 
 def read_set(given: Any, env: Any, seed: int = 0) -> Any:
-    """Returns contexts by id that are given as such, as the path of a file, or as a text such as `length=0.3..0.7`."""
+    """Reads contexts by id from a dict, the path of a file, or a text such as `length=0.3..0.7`."""
     if isinstance(given, (str, os.PathLike)):
         given = read_contexts(cast("str", given), getattr(env, "context_space", None))
     if _count(given) > MANY_CONTEXTS:  # before they are made, which takes long
@@ -52,7 +52,7 @@ def _count(given: Any) -> int:
 
 
 def are_regions(given: Any) -> bool:
-    """Returns True for contexts by region and id, such as a split."""
+    """Returns True for contexts by region and id, as `envoi.context.regions` makes them."""
     parts = (
         [one for one in cast("Any", given).values() if isinstance(one, Mapping)] if isinstance(given, Mapping) else []
     )
@@ -60,7 +60,7 @@ def are_regions(given: Any) -> bool:
 
 
 def with_contexts(env: Any, **changes: Any) -> Any:
-    """Returns an env whose `Contextual` has other arguments, such as contexts; one that hides them if it has none."""
+    """Changes arguments of an env's `Contextual`. If it has none, adds a `Contextual` that hides the contexts."""
     inner = env
     while isinstance(inner, Around) and not isinstance(inner, envoi.Contextual):
         inner = inner.env
@@ -80,7 +80,7 @@ def _changed(env: Any, contextual: envoi.Contextual, changes: Mapping[str, Any])
 
 
 def name_overlap(held_out: Mapping[Any, Any], trained: Iterable[Any], env: envoi.Contextual) -> str:
-    """Returns the ids of contexts that are also among others, as a text; "" for none."""
+    """Returns the ids of held-out contexts that are also among the trained ones, as text; "" if there are none."""
     known = [*trained]
     both = [repr(key) for key, context in held_out.items() if env.fill_context_with_default(context) in known]
     return ", ".join(both[:5]) + (", …" if len(both) > 5 else "")

@@ -12,7 +12,7 @@ from envoi.errors import nearest
 
 
 class EnvFailure(envoi.EnvoiError):
-    """An env has failed during training. The first line of the message says all; the env's traceback follows."""
+    """An env has failed during training. The message has the error in its first line, then the env's traceback."""
 
     @property
     def line(self) -> str:
@@ -21,13 +21,13 @@ class EnvFailure(envoi.EnvoiError):
 
 
 def missing_rllib(error: ImportError) -> envoi.MissingBackend:
-    """Describes an import of RLlib that failed, because it is not installed or is of another version."""
+    """Returns the error for a failed import of RLlib, which is not installed or has an unsupported version."""
     reason = " ".join(str(error).split())
     return envoi.MissingBackend(f"RLlib cannot be used ({reason}); Ray 2.60 is supported: pip install 'envoi[rllib]'")
 
 
 def describe(error: BaseException) -> str:
-    """Returns an error as one line: envoi's errors as they are, all others with the place that raised them."""
+    """Returns an error as one line; adds the place that raised it, except to envoi's own errors."""
     if isinstance(error, EnvFailure):
         return error.line
     text = " ".join(str(error).split())
@@ -39,7 +39,7 @@ def describe(error: BaseException) -> str:
 
 
 def nearest_of_all(name: str, known: Collection[str]) -> str:
-    """Returns the names like an unknown one, if any, and all that are known."""
+    """Returns a hint with the names most similar to an unknown one, if any, and all known names."""
     near, listing = nearest(name, known), ", ".join(known)
     return f"{near} There are: {listing}" if near.endswith("?") else f"there are: {listing}"
 

@@ -1,4 +1,4 @@
-"""Facts that a file of measurements states: the date, the kind of machine and the versions of what was measured."""
+"""Facts that a file of measurements states: the date, the kind of machine and the versions of packages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def machine_facts(packages: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def _cpu() -> str:
-    """Returns the model of the processor, as far as the system says it."""
+    """Returns the model of the processor, if the system reports it."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text(errors="replace").splitlines():

@@ -8,8 +8,8 @@
 `envoi check NAME` does the same on the command line.
 
 The terms: a *driver* plays an environment by its own API and returns a *reply* to each call; a *transition* is one call
-with its reply; a *rollout* is whole episodes, of which *observers* see each transition; a *requirement* is checked on a
-rollout, or on traces that are compared, with an *outcome*.
+with its reply; a *rollout* is whole episodes, and *observers* see each transition; a *requirement* is checked on a
+rollout, or by comparing traces, and the result of that is an *outcome*.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _at_least(name: str, value: int, least: int) -> int:
 
 
 class _Checks:
-    """Checks an environment and its forms, and keeps the results in their order."""
+    """Checks an environment and its forms, and keeps the results in the order of the checks."""
 
     def __init__(self, env: EnvUnderTest, progress: Progress | None) -> None:
         self.results: list[Result] = []
@@ -157,7 +157,7 @@ class _Checks:
     def _check(
         self, subject: str, requirement: Requirement, given: Any, statuses: Mapping[str, Status], excuse: str = ""
     ) -> Status:
-        """Runs one check. A failure with an excuse, the key of another failure, is skipped."""
+        """Runs one check. If it fails and `excuse` names another failure, the result is "skipped"."""
         if self._progress is not None:
             self._progress(subject, requirement.key)
         blocking = [key for key in requirement.needs if statuses.get(key) not in ("passed", "remark")]

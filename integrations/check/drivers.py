@@ -1,4 +1,4 @@
-"""The drivers: each plays an environment by its own API, and passes its values on neither cast nor copied."""
+"""The drivers: each plays an environment by its own API, and returns its values without casting or copying them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Reply:
 
 
 class Driver(ABC):
-    """Plays one environment by its own API; specs are those that it declares, by agent."""
+    """Plays one environment by its own API; reads the specs that it declares for each agent."""
 
     api: ClassVar[str]
     kind: ClassVar[Kind] = "single"
@@ -87,7 +87,7 @@ class Driver(ABC):
         self._encoders: Mapping[Agent, Callable[[Any], Any] | None] = {}
 
     def _declare(self, core: Env | MultiEnv) -> None:
-        """Takes the specs of a core environment; those of a batch are those of each lane."""
+        """Copies the specs of a core environment; each lane of a batch counts as an agent with the batch's specs."""
         if isinstance(core, MultiEnv):
             self.possible_agents = tuple(core.possible_agents)
         elif core.batch_size is not None:
@@ -104,7 +104,7 @@ class Driver(ABC):
 
     @abstractmethod
     def step(self, actions: Mapping[Agent, Any]) -> Reply:
-        """Steps once, with the very objects in `actions`, by agent, as `encode_action` made them."""
+        """Steps once. Passes the objects in `actions`, which `encode_action` made, on without copying them."""
 
     def step_starts_episode(self, action: Any) -> bool:
         """Returns True if a step with `action` starts an episode, for an API that `restarts_itself`."""
@@ -116,18 +116,18 @@ class Driver(ABC):
         return copy.deepcopy(action) if encode is None else encode(action)
 
     def action_mask(self, agent: Agent, reply: Reply) -> Any:
-        """Returns an agent's action mask from its info or observation; None where there is none."""
+        """Returns an agent's action mask from its info or observation, or None if there is none."""
         for place in (reply.infos.get(agent), reply.observations.get(agent)):
             if isinstance(place, Mapping) and MASK in place:
                 return place[MASK]
         return None
 
     def sample_actions(self) -> None:
-        """Makes the environment sample actions, which must not change the episode."""
+        """Makes the environment sample actions; this must not change the episode."""
         raise NotAvailable
 
     def inspect(self) -> None:
-        """Reads everything that can be read between steps, which must not change the episode."""
+        """Calls everything that can be read between steps; this must not change the episode."""
         if not self._read_available(self.render):
             raise NotAvailable
 
@@ -159,22 +159,22 @@ class Driver(ABC):
         return {name: getattr(self.env, name) for name in self.spaces}
 
     def same_space(self, one: Any, other: Any) -> bool:
-        """Returns True if two readings of one space are the same, as the API requires."""
+        """Returns True if two reads of a space gave results that the API counts as the same."""
         return one is other
 
     @property
     def unseeded_reason(self) -> str:
-        """The reason why no seed reaches the environment; empty where one does."""
+        """The reason why no seed reaches the environment; empty if seeds reach it."""
         return ""
 
     def with_env(self, env: Any) -> Self:
-        """Returns the same driver, in the same episode, of a copy of the environment."""
+        """Returns a copy of the driver, in the same episode, that plays a copy of the environment."""
         other = copy.copy(self)
         other.env = env
         return other
 
     def core_env(self) -> Env | MultiEnv:
-        """Returns the environment as a core one."""
+        """Returns the environment as a core environment."""
         return from_env(self.env)
 
     def close(self) -> None:
@@ -201,7 +201,7 @@ class Driver(ABC):
 def single_step(
     observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any, discount: Any = None
 ) -> Reply:
-    """Returns the reply to a step of an environment of one agent."""
+    """Returns the reply to a step of a single-agent environment."""
     left = () if is_set(terminated) or is_set(truncated) else (SINGLE,)
     flags = {SINGLE: terminated}, {SINGLE: truncated}
     discounts = {} if discount is None else {SINGLE: discount}
@@ -209,7 +209,7 @@ def single_step(
 
 
 def unpack(reply: Any, count: int, call: str) -> tuple[Any, ...]:
-    """Returns the parts of a reply."""
+    """Returns the parts of a reply; raises an error if the number of parts is wrong."""
     if not isinstance(reply, tuple) or len(reply) != count:
         names = {
             ("reset", 2): "(observation, info)",
@@ -222,7 +222,7 @@ def unpack(reply: Any, count: int, call: str) -> tuple[Any, ...]:
 
 
 def is_set(flag: Any) -> bool:
-    """Returns the truth of a flag of any type; of an array, whether any element is true."""
+    """Converts a flag of any type to a bool; an array is true if any element is."""
     try:
         return bool(flag)
     except ValueError:
@@ -347,7 +347,7 @@ class BatchDriver(CoreDriver):
 
 
 def core_driver(env: Env | MultiEnv) -> CoreDriver:
-    """Returns a driver for a core environment: of one agent, of several, or a batch."""
+    """Returns a driver for a core environment: single-agent, multi-agent or a batch."""
     if isinstance(env, MultiEnv):
         return MultiDriver(env)
     return CoreDriver(env) if env.batch_size is None else BatchDriver(cast("BatchEnv", env))
@@ -361,7 +361,7 @@ REWARD = Array((), "float64", name="reward")
 
 
 class _SpacesDriver(Driver):
-    """Plays an environment with spaces of gymnasium."""
+    """Plays an environment that has gymnasium's spaces."""
 
     def __init__(self, env: Any) -> None:
         from envoi.adapters.gymnasium.source import bare
@@ -427,7 +427,7 @@ class ParallelDriver(_PettingZooDriver):
         )
 
     def _in_play(self, infos: Mapping[Agent, Any]) -> tuple[tuple[Agent, ...], tuple[Agent, ...]]:
-        """Returns the agents in play and those that act: all, or those that infos name in a turn-based game."""
+        """Returns the agents in play, and the acting ones: all, or the agents that infos name in a turn-based game."""
         agents = tuple(self.env.agents)
         for agent in agents:
             info = infos.get(agent)
@@ -591,7 +591,7 @@ _DRIVERS: dict[str, type[Driver]] = {
 
 
 def framework_driver(env: Any, **options: Any) -> Driver | None:
-    """Returns a driver that plays an environment of a framework by its own API; None where there is none."""
+    """Returns a driver that plays an environment by its framework's API, or None if the framework has no driver."""
     row = home(env)
     if row is None:
         return None
@@ -602,7 +602,7 @@ def framework_driver(env: Any, **options: Any) -> Driver | None:
 
 
 def driver_for(env: Any) -> Driver:
-    """Returns a driver for any environment: by its own API, or by envoi's where its own API has no driver."""
+    """Returns a driver for any environment, for its own API if there is one, otherwise for envoi's."""
     if not isinstance(env, (Env, MultiEnv)):
         return framework_driver(env) or core_driver(from_env(env))
     source = getattr(env, "source", None)

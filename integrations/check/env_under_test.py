@@ -1,4 +1,4 @@
-"""An environment under check: makes new instances of it, plays them, and observes what they do."""
+"""Makes new instances of an environment under check, plays them, and observes them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TRACE_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class Extent:
-    """The amount of play: the first seed, the episodes, of which only the first has a seed, and their most steps."""
+    """The amount of play: the seed of the first episode, the number of episodes, and the most steps of each."""
 
     seed: int = 0
     episodes: int = 3
@@ -51,7 +51,7 @@ class EnvUnderTest:
         name: Its name as a subject of results.
         title: Its name in reports.
         independent: True if each driver has a new environment.
-        origin: A name or function that another process can make the environment from; None where there is none.
+        origin: A name or function from which another process can make the environment, or None.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class EnvUnderTest:
 
     @classmethod
     def of(cls, given: Any, name: str, extent: Extent) -> EnvUnderTest:
-        """Returns an environment under check, from what a user gives, and makes its first instance."""
+        """Makes an `EnvUnderTest` from the argument of `check_env`, and its first instance."""
         is_env = isinstance(given, (Env, MultiEnv)) or home(given) is not None
         if isinstance(given, (str, type)) or (callable(given) and not is_env):
             name_of = getattr(given, "__qualname__", type(given).__qualname__)
@@ -90,12 +90,12 @@ class EnvUnderTest:
         return env
 
     def new_driver(self) -> Driver:
-        """Returns a driver of a new environment, or of the only one."""
+        """Returns a driver of a new environment, or of the given one if it cannot be copied."""
         return self._make() if self.independent else self.driver
 
     @contextmanager
     def temporary_driver(self) -> Iterator[Driver]:
-        """Provides a driver of a new environment, and closes it at the end."""
+        """Provides a driver of a new environment, and closes the environment at the end."""
         driver = self.new_driver()
         try:
             yield driver
@@ -106,19 +106,19 @@ class EnvUnderTest:
 
     @cached_property
     def driver(self) -> Driver:
-        """The driver of the observed rollout, also read for properties that never change."""
+        """The driver of the observed rollout; also used to read properties that never change."""
         return self._make()
 
     @cached_property
     def rollout(self) -> Rollout:
-        """Whole episodes, with the findings of all observers."""
+        """The rollout of whole episodes, with the findings of all observers."""
         extent = self.extent
         limit = min(extent.steps, BATCH_ROLLOUT_STEPS) if self.driver.kind == "batch" else extent.steps
         return Rollout(self.driver).play(extent.seed, extent.episodes, limit)
 
     @property
     def trace_limit(self) -> int:
-        """Most steps of an episode in traces that are compared."""
+        """The most steps of an episode in traces that are compared."""
         most = BATCH_TRACE_STEPS if self.driver.kind == "batch" else 100
         affordable = TRACE_SECONDS / max(self.rollout.seconds_per_call, 1e-6) / self.extent.episodes
         return max(8, min(self.extent.steps, most, math.floor(affordable)))
@@ -162,7 +162,7 @@ Casting = Literal["same_kind", "unsafe"]
 
 @dataclass
 class Rollout:
-    """Whole episodes, of which the observers have seen every transition; most transitions are not kept."""
+    """Whole episodes. The observers have seen every transition; only the last of each episode is kept."""
 
     driver: Driver
     violations: dict[str, str] = field(default_factory=dict[str, str])
@@ -218,9 +218,9 @@ class Observer:
 
 
 def spec_violation(spec: SpecTree, value: Any, path: str) -> tuple[str, str] | None:
-    """Describes how an observation violates its spec; None where it is a value of the spec.
+    """Returns how an observation violates its spec, or None if it does not.
 
-    First the requirement that it breaks: "observation-in-spec", or "observation-dtype" where a cast would mend it.
+    The result is the broken requirement, "observation-dtype" if a cast helps, else "observation-in-spec", and a reason.
     """
     reason = _violation(spec, value, path)
     if reason is None:
@@ -230,7 +230,7 @@ def spec_violation(spec: SpecTree, value: Any, path: str) -> tuple[str, str] | N
 
 
 def _violation(spec: SpecTree, value: Any, path: str, casting: Casting | None = None) -> str | None:
-    """Describes how a value violates its spec, after its numbers were cast to their dtypes where that is asked for."""
+    """Returns how a value violates its spec, or None. `casting` allows casts of its numbers to the spec's dtypes."""
     try:
         validate(spec, _converted(spec, value, casting), path)
     except SpecError as error:
@@ -239,7 +239,7 @@ def _violation(spec: SpecTree, value: Any, path: str, casting: Casting | None = 
 
 
 def _converted(spec: SpecTree, value: Any, casting: Casting | None) -> Any:
-    """Converts a value to the container types of its spec, which only the core distinguishes, and perhaps its dtypes.
+    """Converts a value to the container types of its spec, which only the core distinguishes; `casting` also casts it.
 
     A value that cannot be converted is returned as it is.
     """
@@ -289,7 +289,7 @@ class ValueObserver(Observer):
     def _observe_numbers(
         self, transition: Transition, name: str, given: str, values: Mapping[Agent, Any], specs: Mapping[Agent, Any]
     ) -> None:
-        """Examines rewards or discounts; `given` is the key for those that are no numbers."""
+        """Checks rewards or discounts; `given` is the key of the requirement that they are numbers."""
         for agent, value in values.items():
             path = self.driver.label(name, agent)
             reason = _not_a_number(value, path)
@@ -302,7 +302,7 @@ class ValueObserver(Observer):
 
 
 def _not_a_number(value: Any, path: str) -> str | None:
-    """Describes a reward or discount that is None, nan or not a number; None where it is a number."""
+    """Returns what is wrong with a reward or discount that is None, nan or not a number; returns None for a number."""
     for where, leaf in leaves(value, path):
         if leaf is None:
             return f"{where}: None"
@@ -331,7 +331,7 @@ class _HeldValue:
 
 
 class MutationObserver(Observer):
-    """Holds recent values, and compares each with its copy after every later call."""
+    """Keeps recent values with copies; after every later call, checks that each still equals its copy."""
 
     def __init__(self, rollout: Rollout) -> None:
         super().__init__(rollout)
@@ -383,7 +383,7 @@ class MutationObserver(Observer):
             self._long_held.extend(held)
 
     def _changed(self, held: _HeldValue, when: str) -> bool:
-        """Returns True if a held value differs from its copy, and keeps that as a violation."""
+        """Returns True if a value differs from its copy, and reports the violation."""
         difference = values_differ(held.copy, held.value, held.label)
         if difference is None:
             return False
@@ -403,7 +403,7 @@ ZERO_SUM = "zero_sum"
 
 
 def declares_zero_sum(driver: Driver) -> bool:
-    """Returns True if the environment's metadata declare that its rewards sum to 0."""
+    """Returns True if the environment's metadata declare that the agents' rewards sum to 0."""
     return isinstance(driver.metadata, Mapping) and bool(driver.metadata.get(ZERO_SUM, False))
 
 

@@ -95,7 +95,7 @@ class Report:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """The number of checks that passed, remarks included, and the number of checks that ran."""
+        """The number of checks that passed (including remarks), and the number of checks that ran."""
         ran = sum(result.status in RAN for result in self.results)
         return ran - len(self.failures), ran
 
@@ -248,7 +248,7 @@ class Report:
 
 
 def _in_words(head: str, found: Sequence[Result | None], width: int) -> str:
-    """Returns a row of the table in words: its mark, or each of its marks with the subjects that have it."""
+    """Returns a row of the table as text: its mark, or if marks differ, each mark with its subjects."""
     subjects: dict[Status, list[str]] = {}
     for result in filter(None, found):
         subjects.setdefault(result.status, []).append(result.subject)
@@ -258,7 +258,7 @@ def _in_words(head: str, found: Sequence[Result | None], width: int) -> str:
 
 
 def _count(element: ElementTree.Element, results: Sequence[Result]) -> ElementTree.Element:
-    """Writes the numbers of tests, failures and skipped ones to an element."""
+    """Writes the numbers of tests, failures and skipped tests to an XML element."""
     element.set("tests", str(len(results)))
     element.set("failures", str(sum(result.status == "failed" for result in results)))
     element.set("skipped", str(sum(result.status not in RAN for result in results)))

@@ -1,4 +1,4 @@
-"""Requirements on environments: what is checked, and the outcome and result of a check."""
+"""Requirements on environments, and the outcome and result of a check."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ skipped = partial(Outcome, "skipped")
 
 
 def failed_if(difference: str | None, what: str) -> Outcome:
-    """Returns a failure that says what differs; passed where there is no difference."""
+    """Returns "failed" with the difference as reason, or "passed" if there is none."""
     return PASSED if difference is None else failed(f"{what}: {difference}")
 
 
@@ -73,14 +73,14 @@ class Requirement:
 
 
 def requirement(key: str, *contract: int, **settings: Any) -> Callable[[Callable[[Any], Outcome]], Requirement]:
-    """Makes a requirement of the function that checks it, whose docstring begins with the sentence."""
+    """Makes a requirement of a function that checks it. The first line of its docstring becomes the sentence."""
     return lambda check: Requirement(key, (check.__doc__ or "").partition("\n")[0], contract, check, **settings)
 
 
 def observed(
     key: str, sentence: str, *contract: int, no_case: Callable[[Rollout], str] = lambda rollout: "", **settings: Any
 ) -> Requirement:
-    """Makes a requirement that observers check in the rollout; `no_case` says why a rollout cannot decide it."""
+    """Makes a requirement that observers check. `no_case` returns why a rollout cannot decide it, or an empty text."""
 
     def check(env: EnvUnderTest) -> Outcome:
         rollout = env.rollout

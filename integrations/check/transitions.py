@@ -1,4 +1,4 @@
-"""Transitions, which follow from the number of the call and so can be reproduced, and their differences."""
+"""Transitions, which depend only on the number of the call and so can be reproduced, and their differences."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _IMMUTABLE = (bool, int, float, str, bytes, type(None), np.generic)
 
 
 def copy_value(value: Any) -> Any:
-    """Returns a deep copy of a value; the value itself where it cannot be copied."""
+    """Returns a deep copy of a value, or the value itself if it cannot be copied."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.copy()
     if isinstance(value, _IMMUTABLE):
@@ -80,8 +80,8 @@ def global_generators_restored() -> Iterator[None]:
 class Collector:
     """Plays a driver with random actions, episode after episode, and returns transitions.
 
-    An episode has at most `limit` steps. `global_seeds` are those of `random` and `np.random`, to which the number of
-    the call is added; `between` is called before each step.
+    An episode has at most `limit` steps. Before each call, `random` and `np.random` are seeded from `global_seeds` and
+    the number of the call; `between` is called before each step.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Collector:
         self._rng = np.random.default_rng(action_seed)
 
     def advance(self) -> Transition:
-        """Makes the next call: a step, or a reset where the episode is over or at its limit."""
+        """Makes the next call: a step, or a reset if the episode is over or at its limit."""
         self.calls += 1
         self.seed_global_generators()
         if self.reply is None or self.reply.over or self.step >= self.limit:
@@ -127,7 +127,7 @@ class Collector:
         return trace
 
     def calls_of(self, count: int) -> list[Transition]:
-        """Makes some calls, across the ends of episodes."""
+        """Makes `count` calls; begins a new episode after each end."""
         return [self.advance() for _ in range(count)]
 
     def with_driver(self, driver: Driver) -> Collector:
@@ -153,7 +153,7 @@ class Collector:
 
 
 def _random_action(spec: SpecTree, mask: Any, rng: np.random.Generator) -> Any:
-    """Samples an action, among those that the mask allows where there is one."""
+    """Samples an action; if there is a mask, only among the actions that it allows."""
     if mask is not None and isinstance(spec, Discrete):
         legal = np.flatnonzero(np.asarray(mask).ravel()[: spec.n])
         if legal.size:
@@ -168,7 +168,7 @@ def traces_differ(
     infos: bool = False,
     tolerance: float = 0.0,
 ) -> str | None:
-    """Describes the first difference of two traces, or of their infos; None where they are equal."""
+    """Returns the first difference of two traces, or of their infos, as text; None if they are equal."""
     for a, b in zip(expected, actual, strict=False):
         difference = _replies_differ(a.reply_copy, b.reply_copy, driver, infos, tolerance)
         if difference is not None:
@@ -215,7 +215,7 @@ def _mappings_differ(
 
 
 def values_differ(one: Any, other: Any, path: str = "", tolerance: float = 0.0) -> str | None:
-    """Describes the first difference of two values; None where they are equal.
+    """Returns the first difference of two values as text, or None if they are equal.
 
     Numbers are compared by value, arrays also by dtype and shape, objects of unknown classes by class only.
     """
@@ -267,6 +267,6 @@ def _arrays_differ(one: Any, other: Any, path: str, tolerance: float) -> str | N
 
 
 def short(text: str, most: int = 40) -> str:
-    """Returns a text as one line, cut where it is long."""
+    """Returns a text as one line; cuts a long text."""
     text = " ".join(text.split())
     return text if len(text) <= most else text[: most - 3] + "…"

@@ -19,11 +19,11 @@ from .option_types import Debug, flag
 
 
 class _EndOfFile(Exception):
-    """An EOFError of a command, which click would take for Ctrl-D at a prompt, that is for an interruption."""
+    """Stands in for an EOFError of a command, because click treats EOFError as Ctrl-D at a prompt, an interruption."""
 
 
 class _Help:
-    """The help of all commands, where flags show no type."""
+    """Mixin for the help of commands: flags show no type."""
 
     def get_params(self, ctx: Any) -> Any:
         params = cast("Any", super()).get_params(ctx)
@@ -34,7 +34,7 @@ class _Help:
 
 
 class _Command(_Help, TyperCommand):
-    """A command whose errors name an option as users type it, where they begin with the name of an argument."""
+    """A command whose errors name options as users type them: `--num-envs`, not the argument `num_envs`."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -48,7 +48,7 @@ class _Command(_Help, TyperCommand):
 
 
 class _Commands(_Help, TyperGroup):
-    """A command group that reports an EOFError as an error, and lists its commands in the order of a day's work."""
+    """A command group that reports an EOFError as an error, and lists its commands in `ORDER`."""
 
     ORDER = ("envs", "info", "check", "bench", "play", "render", "train", "runs", "evaluate", "report")
 
@@ -59,7 +59,7 @@ class _Commands(_Help, TyperGroup):
             raise _EndOfFile from error
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Returns the names of the commands, those of `ORDER` first."""
+        """Returns the names of the commands, first the ones in `ORDER`."""
         names = super().list_commands(ctx)
         return sorted(names, key=lambda name: self.ORDER.index(name) if name in self.ORDER else len(self.ORDER))
 
@@ -89,12 +89,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _usage_error() -> type[Exception]:
-    """Returns click's base class of usage errors, as typer may bundle a click of its own."""
+    """Returns the base class of usage errors from the click that typer uses, which may be a bundled copy."""
     return next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
 def _usage_message(error: Any) -> str:
-    """Returns the message of a usage error; of an unknown option with the nearest of the command's."""
+    """Returns the message of a usage error. For an unknown option, suggests the most similar option of the command."""
     message, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
     if context is None:
         return message
@@ -112,7 +112,7 @@ def _usage_message(error: Any) -> str:
 
 
 def command(name: str) -> Any:
-    """Returns a decorator that adds a function to the application as a command with the option `--debug`, and keeps it.
+    """Returns a decorator that adds a function to the application as a command, with the option `--debug`.
 
     Each paragraph of its docstring is put on one line, so that its help fills a terminal of any width.
     """

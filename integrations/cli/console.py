@@ -27,15 +27,15 @@ def output_console() -> Console:
 
 
 def print_json(document: Any) -> None:
-    """Prints a document as JSON, in characters as they are."""
+    """Prints a document as JSON, without escaping characters beyond ASCII."""
     sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
 def spinning(console: Console) -> Live:
     """Returns a line on a terminal that vanishes when it stops.
 
-    rich's own status takes `sys.stdout` over, and gives back the one that it found. If a check had redirected that when
-    the status began, everything printed later would be lost; so this one leaves it alone.
+    rich's own status replaces `sys.stdout` and later restores the one that it found. If a check had redirected it when
+    the status began, all later output would be lost; so this line does not replace `sys.stdout`.
     """
     return Live(console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
 
@@ -44,7 +44,7 @@ def spinning(console: Console) -> Live:
 def working(*, plain: bool = False) -> Iterator[Callable[[str], None]]:
     """Provides a function that shows on stderr, after two seconds, what a command is doing.
 
-    A terminal has a status; elsewhere there is nothing, or with `plain` a line every few seconds.
+    On a terminal it shows a status; elsewhere nothing, or if `plain` a line every few seconds.
     """
     # The stderr of this moment, which may be redirected later.
     console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
@@ -71,7 +71,7 @@ def working(*, plain: bool = False) -> Iterator[Callable[[str], None]]:
 
 
 def episode_counter(many: int, console: Console) -> Callable[[Any], Any]:
-    """Returns a function that shows on a terminal, at each call, that one more of many episodes has been played."""
+    """Returns a function that advances a progress bar of episodes on a terminal by one at each call."""
     from rich.progress import track
 
     ticks = iter(track(range(many), "episodes", console=console, transient=True, disable=not console.is_terminal))

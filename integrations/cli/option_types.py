@@ -1,4 +1,4 @@
-"""The kinds of options of `envoi`: what they take, how a wrong value is named, and what a shell completes."""
+"""The kinds of options of `envoi`: their values, the errors for wrong values, and the shell's completions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def one_of(words: Collection[str], help_text: str, **settings: Any) -> Any:
 
 
 def text(help_text: str, *names: str, words: Collection[str] | None = None, **settings: Any) -> Any:
-    """Returns an option that takes a text, such as one of `words`, which a shell completes."""
+    """Returns an option that takes any text; the shell completes `words`."""
     complete = None if words is None else completion(lambda: words)
     return typer.Option(*names, help=help_text, autocompletion=complete, **{"metavar": "NAME", **settings})
 
@@ -85,7 +85,7 @@ def _listing(words: Collection[str]) -> str:
 
 
 def completion(words: Callable[[], Collection[str]]) -> Callable[[str], list[str]]:
-    """Returns what a shell offers for a value that begins with some letters."""
+    """Returns a function that completes the beginning of a value to the words that start with it."""
 
     def complete(incomplete: str) -> list[str]:
         return [word for word in words() if word.startswith(incomplete)]

@@ -1,4 +1,4 @@
-"""Evaluates policies on contexts that they were not trained on, and reports what the evaluations show.
+"""Evaluates policies on contexts that they were not trained on, and reports the results.
 
     from envoi.integrations.evaluation import evaluate
 

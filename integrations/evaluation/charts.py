@@ -1,4 +1,4 @@
-"""Charts as SVG inside of a page, or as pictures of their own; their style sheet has colours for light and dark."""
+"""Charts as SVG inside a page, or as separate pictures; their style sheet has colours for light and dark mode."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ svg text{fill:var(--ink);font-size:12px}.grid{stroke:var(--faint);fill:none}
 
 
 class Series(NamedTuple):
-    """A line of a chart, with a band where low and high are given."""
+    """A line of a chart, with a band if `low` and `high` are given."""
 
     name: str
     hue: int
@@ -40,7 +40,7 @@ class Series(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """A figure of a chart of intervals; without a value, a heading of those below."""
+    """A row of a chart of intervals: a value with its interval; or a heading, if it has no value."""
 
     label: str
     hue: int = 0
@@ -51,7 +51,7 @@ class Dot(NamedTuple):
 
 @dataclass(frozen=True)
 class _Axis:
-    """Where numbers from `low` to `high` are on a chart, from `start` to `stop`."""
+    """An axis: maps numbers from `low` to `high` to positions on a chart, from `start` to `stop`."""
 
     low: float
     high: float
@@ -61,7 +61,7 @@ class _Axis:
 
     @classmethod
     def around(cls, values: Iterable[float], start: float, stop: float, is_log: bool = False) -> _Axis:
-        """Returns an axis with some room around values; a logarithmic one begins at the least that is positive."""
+        """Makes an axis with a margin around values; a logarithmic axis begins at the smallest positive value."""
         found = [value for value in values if value > 0 or not is_log]
         low, high = min(found), max(found)
         margin = 0.0 if is_log else (high - low) * 0.05 or abs(low) * 0.05 or 1.0
@@ -84,17 +84,17 @@ class _Axis:
         return [round(k * step, 12) for k in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
 
     def below(self, y: float, name: str = "") -> list[str]:
-        """Returns the numbers of an axis along the bottom, and its name."""
+        """Returns the tick labels and the name of an axis along the bottom."""
         named = [_text((self.start + self.stop) / 2, y + 18, name)] if name else []
         return [*(_text(self(x), y, f"{x:,g}") for x in self.ticks), *named]
 
     def beside(self, name: str) -> list[str]:
-        """Returns the numbers of an axis along the side, and its name."""
+        """Returns the tick labels and the name of an axis along the side."""
         return [*(_text(LEFT - 6, self(y) + 4, f"{y:,g}", "end") for y in self.ticks), _text(4, TOP - 2, name, "start")]
 
 
 def short(number: float) -> str:
-    """Returns a number as text of three digits, or more if they are before the point."""
+    """Formats a number with three significant digits, or with all digits before the decimal point."""
     return f"{number:.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
@@ -110,7 +110,7 @@ def _svg(height: float, title: str, parts: Iterable[str], width: float = WIDTH) 
 
 
 def picture(chart: str) -> str:
-    """Returns a chart as a picture of its own, with its title."""
+    """Returns a chart as a separate picture, with its title."""
     pattern = r'viewBox="0 0 (\S+) (\S+)".*aria-label="(.*?)">(.*)</figure>'
     ((width, height, title, rest),) = re.findall(pattern, chart, re.DOTALL)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 -28 {width} {float(height) + 28:g}" role="img"'
@@ -122,7 +122,7 @@ def picture(chart: str) -> str:
 def interval_chart(
     title: str, dots: Sequence[Dot], marks: Sequence[float] = (), is_log: bool = False, width: float = WIDTH
 ) -> str:
-    """Returns figures as dots with their intervals, one below the other; lines mark some values."""
+    """Returns a chart of values as dots with their intervals, one below the other; lines mark some values."""
     ends = [end for dot in dots for end in (dot.low, dot.value, dot.high) if end is not None]
     left = min(width * 0.46, 14 + 7.0 * max(len(dot.label) for dot in dots if dot.value is not None))
     across = _Axis.around([*ends, *marks], left, width - 56, is_log)
@@ -158,7 +158,7 @@ def line_chart(
     is_named: bool = False,
     width: float = WIDTH,
 ) -> str:
-    """Returns lines with bands; a range of x can be shaded, and lines have their names at their ends."""
+    """Returns a chart of lines with bands. The lines have their names at their ends; a range of x can be shaded."""
     xs = [x for line in lines for x in line.x]
     height, bottom = 280, 280 - BOTTOM
     right = width - RIGHT - (7 * max(len(line.name) for line in lines) if is_named else 0)
@@ -191,7 +191,7 @@ def line_chart(
 
 
 def _colour(share: float, scale: Sequence[tuple[int, int, int]]) -> tuple[str, str]:
-    """Returns a colour of a scale, and that of text on it."""
+    """Returns a colour of a scale, and the colour of text on it."""
     place = min(max(share, 0.0), 1.0) * (len(scale) - 1)
     index = min(int(place), len(scale) - 2)
     rgb = [a + (b - a) * (place - index) for a, b in zip(scale[index], scale[index + 1], strict=True)]
@@ -209,7 +209,7 @@ def heat_map(
     dots: Sequence[tuple[float, float]] = (),
     signed: bool = False,
 ) -> str:
-    """Returns the cells that were measured, each with its mean and its number of episodes; others stay empty."""
+    """Returns a heat map: each measured cell shows its mean and number of episodes; others stay empty."""
     (xs, ys), height = edges, 380
     bottom, (low, high) = height - BOTTOM - 34, bounds
     across, up = _Axis(xs[0], xs[-1], LEFT, WIDTH - RIGHT), _Axis(ys[0], ys[-1], bottom, TOP)

@@ -1,6 +1,6 @@
-"""Held-out evaluation: each episode in each context exactly once, from a seed that follows from both.
+"""Held-out evaluation: plays each episode of each context exactly once, from a seed that depends on both.
 
-No episode is counted as it ends, which would favour short ones, and no number depends on how many are played side by
+Episodes are fixed in advance, because the first ones to end are short. No result depends on how many run side by
 side, or in which process.
 """
 
@@ -40,7 +40,7 @@ from .tables import OVERLAP, check_parquet, write_tables
 
 @dataclass(frozen=True)
 class Task:
-    """An episode to be played: its place among all, its row so far, and the options of its reset."""
+    """An episode to play: its index among all episodes, its row so far, and the options of its reset."""
 
     place: int
     row: Mapping[str, Any]
@@ -49,7 +49,7 @@ class Task:
 
 @dataclass(frozen=True)
 class _Asked:
-    """The policy, the env and the contexts of an evaluation, as they are sent to other processes."""
+    """The policy, the env and the contexts of an evaluation, in the form that is sent to other processes."""
 
     policy: Any
     env: Any
@@ -166,13 +166,13 @@ def _makes_envs(env: Any) -> bool:
 
 
 def _make(env: Any) -> envoi.Env:
-    """Returns a core env of one lane and one agent."""
+    """Makes a single-agent core env of one lane."""
     made = load(env) if isinstance(env, str) else from_env(env() if _makes_envs(env) else env)
     return one_lane(made, "an evaluation")
 
 
 def one_lane(env: Any, by: str) -> envoi.Env:
-    """Returns an env of one agent as an env of one lane: the first one of a batch."""
+    """Converts an env to a single-agent env of one lane; takes the first lane of a batch."""
     core = one_agent(env, by)
     return core if core.batch_size is None else FirstLane(cast("envoi.BatchEnv", core))
 
@@ -197,7 +197,7 @@ Found = list[tuple[str | None, Any, Mapping[str, Any]]]
 
 
 def _contexts_of(given: Any, core: envoi.Env, seed: int) -> Found | None:
-    """Returns the contexts that a user gave; None where there are those of the env."""
+    """Returns the contexts that a user gave, or None if the user gave none and the env's apply."""
     if given is None:
         return None
     given = read_set(given, core, seed)
@@ -227,7 +227,7 @@ def _pairs(found: Found) -> Iterator[tuple[Any, Mapping[str, Any]]]:
 
 
 def _prepare(core: envoi.Env, asked: _Asked, acting: Acting) -> envoi.Env:
-    """Returns an env in which the contexts can be chosen, and checks that the policy fits it."""
+    """Makes an env whose resets can choose the contexts, and checks that the policy fits it."""
     tried = [core]
     if asked.contexts is not None:
         contextual = contextual_of(core)
@@ -255,7 +255,7 @@ def _prepare(core: envoi.Env, asked: _Asked, acting: Acting) -> envoi.Env:
 
 
 def _warn_of_overlap(contextual: Any, trained: Contexts, found: Found) -> None:
-    """Warns of contexts to be judged on that are also of the set of a run, if it has one, or of the region `train`."""
+    """Warns of evaluation contexts that are also among a run's training contexts or in the region `train`."""
     known = [*trained.values()] if len(trained) > 1 else []
     known += [contextual.fill_context_with_default(context) for region, _, context in found if region == "train"]
     named = name_overlap({key: one for region, key, one in found if region != "train"}, known, contextual)
@@ -288,10 +288,10 @@ def _tasks(core: envoi.Env, row: Mapping[str, Any], found: Found | None, episode
 
 
 def _seeds(keys: Sequence[Any], episodes: int, seed: int) -> list[list[int]]:
-    """Returns a seed of 31 bits for each episode and context, by the number of the episode; all differ.
+    """Returns different 31-bit seeds for all episodes: a list for each episode number, with a seed for each context.
 
-    Where a seed is taken already, the next attempt gives another. Episodes come one after the other, so more of them
-    change none before.
+    If a hash gives a seed that is already taken, another one is tried. Seeds are made episode by episode, so that more
+    episodes do not change earlier seeds.
     """
     taken: set[int] = set()
     drawn: list[list[int]] = []
@@ -315,7 +315,7 @@ def _seeds(keys: Sequence[Any], episodes: int, seed: int) -> list[list[int]]:
 def _play(
     core: envoi.Env, asked: _Asked, acting: Acting, tasks: Sequence[Task]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Plays episodes, and yields the place and the row of each as it ends."""
+    """Plays episodes; yields the index and the row of each when it ends."""
     many = min(asked.lanes, len(tasks)) if acting.batched else 1
     cores = [core]
     try:
@@ -339,7 +339,7 @@ def _play(
 
 
 def _another(core: envoi.Env, asked: _Asked, acting: Acting) -> envoi.Env:
-    """Returns a further env like one that is prepared."""
+    """Makes another env like the prepared one."""
     if isinstance(asked.env, str) or _makes_envs(asked.env):
         with one_line():
             return _prepare(_make(asked.env), asked, acting)
@@ -352,7 +352,7 @@ def _another(core: envoi.Env, asked: _Asked, acting: Acting) -> envoi.Env:
 
 
 class Lane:
-    """An env in which one episode after the other is played."""
+    """An env that plays one episode after the other."""
 
     def __init__(self, env: Any, acting: Acting, max_steps: int) -> None:
         self.seat, self.task, self._acting, self._max_steps = seat(env), None, acting, max_steps
@@ -364,12 +364,12 @@ class Lane:
 
     @property
     def _context(self) -> dict[str, Any]:
-        """The context of the episode; of a batch, that of its first lane."""
+        """The context of the episode; for a batch, the context of its first lane."""
         context: Any = cast("Any", self._contextual).context
         return dict(context if isinstance(context, Mapping) else context[0])
 
     def begin(self, task: Task | None) -> bool:
-        """Begins an episode; False if there is none left."""
+        """Begins an episode; returns False if `task` is None, so that none is left."""
         self.task: Task | None = task
         if task is None:
             return False
@@ -386,7 +386,7 @@ class Lane:
         return True
 
     def step(self, action: Any) -> dict[str, Any] | None:
-        """Acts, and returns the episode's row if that ended it."""
+        """Steps the env; returns the episode's row if the step ended it."""
         here, row = self.seat, self._row
         if self._spec is not None:
             fitted = action
@@ -425,7 +425,7 @@ answers.write(answer(sys.stdin.buffer.read()))
 
 
 def answer(request: bytes) -> bytes:
-    """Plays what `_play_elsewhere` has sent, and returns the pickled rows, or the text of an error."""
+    """Plays the episodes that `_play_elsewhere` has sent; returns the pickled rows, or the text of an error."""
     try:
         asked, tasks = pickle.loads(request)  # noqa: S301 (made by the caller)
         acting = acting_of(asked.policy, asked.batched, asked.explore)
@@ -439,7 +439,7 @@ def answer(request: bytes) -> bytes:
 def _play_elsewhere(
     asked: _Asked, tasks: Sequence[Task], workers: int | None, address: str | None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Plays episodes in processes, or as tasks of Ray."""
+    """Plays episodes in other processes, or as Ray tasks."""
     asked = replace(asked, policy=sendable(asked.policy))
     if address is None:
         answers = _answer_in_processes(asked, _shares(tasks, workers or 1))
@@ -483,7 +483,7 @@ def _answer_in_processes(asked: _Asked, shares: Sequence[Sequence[Task]]) -> Ite
 
 
 def _pickled(value: Any, *modules: str) -> bytes:
-    """Pickles a value by the first of several modules that can."""
+    """Pickles a value by the first of several modules that can pickle it."""
     errors: list[str] = []
     for name in modules:  # the first pickles functions by their code, so lambdas too
         try:

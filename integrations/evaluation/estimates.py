@@ -1,4 +1,4 @@
-"""Figures over seeds and contexts with bootstrap intervals, as rliable 1.2 computes them.
+"""Statistics over seeds and contexts with bootstrap intervals, as rliable 1.2 computes them.
 
 Scores have the shape (seeds, contexts). Each interval takes its resamples from a fresh `RandomState(seed)`: every cell
 of a resample takes its own seed of the same context.
@@ -20,9 +20,9 @@ _CELLS = 10_000_000
 
 
 def interquartile_mean(scores: Scores) -> Any:
-    """Returns the mean without the lowest and the highest quarter, of all seeds and contexts together.
+    """Returns the mean of the scores of all seeds and contexts, without the lowest and the highest quarter.
 
-    The number that is cut is rounded down, as in `scipy.stats.trim_mean`. Leading axes are resamples.
+    A quarter is rounded down to whole scores, as in `scipy.stats.trim_mean`. Leading axes are resamples.
     """
     flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
     cut = flat.shape[-1] // 4
@@ -30,22 +30,22 @@ def interquartile_mean(scores: Scores) -> Any:
 
 
 def mean(scores: Scores) -> Any:
-    """Returns the mean over contexts of their means over seeds."""
+    """Averages scores over seeds, then over contexts."""
     return scores.mean(-2).mean(-1)
 
 
 def median(scores: Scores) -> Any:
-    """Returns the median over contexts of their means over seeds."""
+    """Averages scores over seeds; returns the median of these means over contexts."""
     return np.median(scores.mean(-2), axis=-1)
 
 
 def optimality_gap(scores: Scores) -> Any:
-    """Returns by how much scores fall short of 1 on average, where more than 1 counts as 1."""
+    """Returns the mean distance of scores below 1; scores above 1 count as 1."""
     return 1.0 - np.minimum(scores, 1.0).mean((-2, -1))
 
 
 def share_above(levels: Scores) -> Figure:
-    """Returns a function that gives the share of scores above each level."""
+    """Returns a function that computes the share of scores above each level."""
 
     def share(scores: Scores) -> Any:
         above = [(scores > level).mean((-2, -1)) for level in levels]
@@ -55,7 +55,7 @@ def share_above(levels: Scores) -> Figure:
 
 
 def interval(figure: Figure, scores: Scores, seed: int, resamples: int) -> tuple[Any, Any]:
-    """Returns the ends of a figure's 95 % interval, by the percentiles of its values in stratified resamples."""
+    """Returns the ends of a statistic's 95 % interval: percentiles of its values in stratified resamples."""
     runs, tasks = scores.shape
     random, found = np.random.RandomState(seed), list[Any]()
     for start in range(0, resamples, at_once := max(1, _CELLS // scores.size)):
@@ -65,7 +65,7 @@ def interval(figure: Figure, scores: Scores, seed: int, resamples: int) -> tuple
 
 
 def interval_of_mean(values: Scores, seed: int, resamples: int) -> tuple[float, float]:
-    """Returns the ends of the 95 % interval of a mean over seeds, of one value for each."""
+    """Returns the ends of the 95 % interval of the mean of one value per seed."""
     rows = np.random.RandomState(seed).randint(0, len(values), (resamples, len(values)))
     return _ends(values[rows].mean(-1))
 
@@ -76,13 +76,13 @@ def _ends(values: Scores) -> tuple[Any, Any]:
 
 
 def probability_of_improvement(x: Scores, y: Scores) -> float:
-    """Returns the probability that x is better than y in a random context, where ties count half."""
+    """Returns the probability that x is better than y in a random context; ties count half."""
     one, other = x[..., :, None, :], y[..., None, :, :]
     return float(((one > other).mean((-3, -2)) + 0.5 * (one == other).mean((-3, -2))).mean(-1))
 
 
 def interval_of_improvement(x: Scores, y: Scores, seed: int, resamples: int) -> tuple[float, float]:
-    """Returns the ends of the 95 % interval of `probability_of_improvement`; x and y are resampled in turn."""
+    """Returns the ends of the 95 % interval of `probability_of_improvement`. Resamples first x, then y."""
     random = np.random.RandomState(seed)
 
     def resample(scores: Scores) -> Scores:

@@ -1,6 +1,6 @@
 """Evaluates the policy of a run: plays its episodes, estimates returns, and writes `evaluation.json`.
 
-One agent plays in a form of the env, several agents in RLlib's.
+A single agent plays in a form of the env, several agents play in RLlib's form.
 """
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ class Evaluation:
 def play_episodes(
     name: str, env: Any, policy: Any, seeds: Sequence[int], max_steps: int, form: Form = "core", in_turn: bool = True
 ) -> Iterator[Episode]:
-    """Plays an episode from each seed: of one agent in a form of the env, of several agents in RLlib's.
+    """Plays an episode from each seed: a single agent in a form of the env, several agents in RLlib's form.
 
-    Episodes take a set of contexts `in_turn`, or as the env chooses them.
+    If `in_turn`, episodes take the contexts of a set one after the other; otherwise the env chooses them.
     """
     if isinstance(policy, JointPolicy):
         with one_line():
@@ -154,7 +154,7 @@ def _play_episode(lane: Lane, acting: OfRLlib, index: int, seed: int, options: A
 
 
 def _play_joint_episode(env: Any, policy: JointPolicy, max_steps: int, index: int, seed: int, options: Any) -> Episode:
-    """Plays an episode of several agents in RLlib's form."""
+    """Plays a multi-agent episode in RLlib's form."""
     policy.reset(seed, policy.seats_of_episode(index))
     with one_line():
         env.forget_seeds()
@@ -310,7 +310,7 @@ def _estimates(pairs: Iterable[tuple[Any, float]]) -> dict[Any, Estimate]:
 
 
 def _by_policy(episodes: Sequence[Episode]) -> dict[str, Estimate]:
-    """Estimates the mean return of an agent of each policy, where episodes count once each."""
+    """Estimates each policy's mean return. Averages over a policy's agents first, so that each episode counts once."""
     means: list[tuple[str, float]] = []
     for episode in episodes:
         own: dict[str, list[float]] = {}
@@ -346,7 +346,7 @@ def evaluation_file(run: RunFolder, env: str | None) -> Path:
 
 
 def _write(path: Path, evaluation: Evaluation) -> None:
-    """Writes an evaluation to a file, in which contexts are named as by `context_labels`."""
+    """Writes an evaluation to a file; names contexts by `context_labels`."""
     document = asdict(evaluation) | {"interval": "95 %, Student's t with n - 1 degrees of freedom"}
     if evaluation.contexts is not None:
         estimates = map(asdict, evaluation.contexts.values())
@@ -355,7 +355,7 @@ def _write(path: Path, evaluation: Evaluation) -> None:
 
 
 def context_labels(ids: Iterable[Any]) -> list[str]:
-    """Returns a label for each context id, all different: `str(id)`, or `repr(id)` where two share that (1 and "1")."""
+    """Returns different labels for all context ids: `str(id)`, or `repr(id)` if two ids share that (1 and "1")."""
     known = list(ids)
     texts = Counter(map(str, known))
     labels: list[str] = []
@@ -369,5 +369,5 @@ def context_labels(ids: Iterable[Any]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Converts a value that JSON cannot hold, such as a context id: numpy numbers to numbers, all else to text."""
+    """Converts a value that JSON lacks, such as a context id: numpy numbers to Python numbers, all others to text."""
     return value.item() if isinstance(value, np.generic) else str(value)

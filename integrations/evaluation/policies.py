@@ -1,4 +1,4 @@
-"""Policies of any library, as one thing that acts in the episodes of an evaluation."""
+"""Policies of any library behind one interface that acts in the episodes of an evaluation."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class Acting:
-    """How a policy acts: in one episode at a time, or with `batched` in several, each in a seat of its own.
+    """How a policy acts: in one episode at a time, or if `batched` in several, each with its own seat.
 
-    A seat has the `env` that is stepped, the latest `observation`, `info` and `reward`, and what the policy keeps in
+    A seat has the `env` that is stepped, the latest `observation`, `info` and `reward`, and the policy's memory of
     the episode, its `state`.
     """
 
@@ -44,28 +44,28 @@ class Acting:
         self.name = getattr(policy, "__name__", type(policy).__name__)
 
     def fits(self, env: envoi.Env) -> bool:
-        """Returns False for an env whose spaces are not those of the policy."""
+        """Returns False for an env whose spaces differ from the policy's."""
         return True
 
     def form(self, env: envoi.Env) -> Any:
-        """Returns the form of an env in which the policy acts."""
+        """Returns the env in the form that the policy acts in."""
         return env
 
     def begin(self, seat: Any, seed: int) -> None:
-        """Begins an episode, of which the first observation is there."""
+        """Begins an episode; its first observation is already in the seat."""
 
     def act(self, seats: Sequence[Any]) -> list[Any]:
         """Chooses an action for each seat."""
         raise NotImplementedError
 
     def see(self, seat: Any, action: Any, over: tuple[bool, bool], discount: Any) -> None:
-        """Sees a step, whose observation and reward are in the seat."""
+        """Tells the policy about a step; the seat already has the observation and the reward."""
 
 
 class _Callable(Acting):
     """A function of observations, or an object that can be called like one.
 
-    With a `reset` it remembers by itself; with an `initial_state` it is given its state and returns the next one.
+    With a `reset`, it keeps its own memory. With an `initial_state`, it takes its state and returns the next one.
     """
 
     def __init__(self, policy: Any, batched: bool) -> None:
@@ -154,7 +154,7 @@ class _StableBaselines(Acting):
 
 
 class OfRLlib(Acting):
-    """A `Policy` of `envoi.integrations.rllib`, of a run where there is one; `env` is a name for messages."""
+    """A `Policy` of `envoi.integrations.rllib`; `run` is its run, if any, and `env` a name for messages."""
 
     def __init__(self, policy: Any, run: Path | None, env: str = "") -> None:
         super().__init__(policy)
@@ -201,7 +201,7 @@ class OfRLlib(Acting):
 
 @dataclass(frozen=True)
 class EnvOfRun:
-    """Makes the env that the best trial of a run was trained on, with the contexts that it was trained in."""
+    """Makes the env of a run's best trial, with its training contexts."""
 
     name: str
     contexts: str | None
@@ -237,7 +237,7 @@ class _Actor(Acting):
 
 
 def acting_of(policy: Any, batched: bool = False, explore: bool = False) -> Acting:
-    """Returns how a policy acts, whatever library it is of."""
+    """Returns the `Acting` for a policy of any supported library."""
     if isinstance(policy, _SavedModel):
         policy = policy.load()
     run = Path(policy) if isinstance(policy, (str, os.PathLike)) else None
@@ -268,7 +268,7 @@ def acting_of(policy: Any, batched: bool = False, explore: bool = False) -> Acti
 
 
 class _SavedModel:
-    """A model of Stable-Baselines3 without its env, which need not be one that can be sent."""
+    """A Stable-Baselines3 model without its env, because the env may not be picklable."""
 
     def __init__(self, model: Any) -> None:
         self._kind, file = type(model), io.BytesIO()
@@ -282,7 +282,7 @@ class _SavedModel:
 
 
 def sendable(policy: Any) -> Any:
-    """Returns a policy that other processes can have, in the place of one."""
+    """Returns a policy that can be pickled for other processes: a saved copy of a model, any other policy unchanged."""
     is_model = callable(getattr(policy, "predict", None)) and callable(getattr(policy, "save", None))
     return _SavedModel(policy) if is_model and hasattr(policy, "observation_space") else policy
 
@@ -295,7 +295,7 @@ def _dm_env() -> Any:
 
 
 def _shape_of(space: Any) -> Any:
-    """Returns what a space of gymnasium has besides bounds, which may differ between contexts."""
+    """Returns a space's properties other than its bounds, because bounds may differ between contexts."""
     inner = getattr(space, "spaces", None)
     if inner is not None:
         named = inner.items() if isinstance(inner, Mapping) else enumerate(inner)
@@ -309,5 +309,5 @@ def _stack_values(values: Sequence[Any]) -> Any:
 
 
 def seat(env: Any) -> Any:
-    """Returns a seat in an env, for a policy."""
+    """Makes a policy's seat in an env."""
     return SimpleNamespace(env=env, observation=None, info={}, reward=0.0, state=None)

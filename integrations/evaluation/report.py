@@ -1,4 +1,4 @@
-"""Reports of evaluations: tables and one page, of several seeds and variants."""
+"""Reports on evaluations of several seeds and variants: tables and one page."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class _Data:
 
     @property
     def few(self) -> list[str]:
-        """The variants of which there are too few seeds for intervals."""
+        """The variants with too few seeds for intervals."""
         return [variant for variant, found in self.seeds.items() if len(found) < ENOUGH_SEEDS]
 
     def ends(self, interval: Callable[..., Any], *of: Any, none: Any = None) -> tuple[Any, Any]:
-        """Returns the ends of an interval; those of too few seeds are `none`."""
+        """Returns the ends of an interval; with too few seeds, both are `none`."""
         return (none, none) if self.few else interval(*of, self.random_seed, self.resamples)
 
     def having(self, region: str) -> dict[str, Scores]:
@@ -86,16 +86,16 @@ def report(
 ) -> dict[str, list[Row]]:
     """Writes a report on evaluations of several seeds and variants: an HTML page, and CSV, parquet and LaTeX tables.
 
-    A score is the mean return of one `train_seed` in one context. Figures and intervals are those of rliable (Agarwal
+    A score is the mean return of one `train_seed` in one context. Statistics and intervals are as in rliable (Agarwal
     et al., 2021) over seeds and contexts. With fewer than five seeds, the report has no intervals and makes no claims.
 
     Args:
         evaluations: One or several of: `evaluation.csv`, `evaluation.parquet`, a folder that has one of them, such as
-            that of a run (whose curves are shown too), or the rows that `evaluate` returned.
+            a run's folder (whose curves are shown too), or the rows that `evaluate` returned.
         out: The folder for `report.html` and the tables `regions`, `improvement` and `contexts`.
         seed: Seed of the resamples.
         resamples: The number of resamples for each interval.
-        bounds: The return that counts as 0 and the one that counts as 1, for the optimality gap.
+        bounds: The returns that count as 0 and as 1 for the optimality gap.
 
     Returns:
         The rows of the three tables by their names.
@@ -152,7 +152,7 @@ def _read(given: Any) -> tuple[Path | None, str, Sequence[Mapping[str, Any]]]:
 
 
 def _gather(read: Sequence[tuple[Path | None, str, Sequence[Row]]], seed: int, resamples: int) -> _Data:
-    """Checks rows, and brings them together."""
+    """Checks the rows of all evaluations, and merges them."""
     returns: dict[tuple[str, str, str, Any], dict[str, float]] = {}
     contexts: dict[str, dict[Any, dict[str, Any]]] = {}
     seeds: dict[str, dict[str, None]] = {}
@@ -217,7 +217,7 @@ def _gather(read: Sequence[tuple[Path | None, str, Sequence[Row]]], seed: int, r
 
 
 def _number(cell: Any) -> Any:
-    """Returns a cell as a float where it is a number."""
+    """Converts a cell to a float if it is a number."""
     try:
         return cell if cell is None else float(cell)
     except (TypeError, ValueError):
@@ -382,7 +382,7 @@ def _improvements(data: _Data, rows: Sequence[Row]) -> str:
 
 
 def _edges(values: Sequence[float]) -> list[float]:
-    """Returns the edges of cells: one for each value of a grid, else ten of equal size."""
+    """Returns the edges of a heat map's cells: a cell for each value of a grid, or ten equal cells for many values."""
     known = sorted({*values})
     if len(known) > 20:
         return np.linspace(known[0], known[-1], 11).tolist()
@@ -395,7 +395,7 @@ def _place(edges: Sequence[float], value: float) -> int:
 
 
 def _points(data: _Data, variant: str) -> list[tuple[dict[str, float], Any, str, str]]:
-    """Returns the values, scores over seeds, region and id of each context of a variant."""
+    """Returns for each context of a variant its values, its scores over seeds, its region and its id."""
     return [
         (data.contexts[region][key], scores[:, place], region, key)
         for (one, region), scores in data.scores.items()
@@ -471,7 +471,7 @@ def _progress(data: _Data, variant: str) -> list[dict[str, Any]]:
 def _over(
     name: str, hue: int, values: Iterable[tuple[Any, Any]], of: Callable[..., float], **more: Any
 ) -> list[Series]:
-    """Returns a line of what a function makes of all values at an x; no line where there are none."""
+    """Returns a line through `of(values at x)` for each x; no line if there are no values."""
     by_x: dict[float, list[float]] = {}
     for x, value in values:
         by_x.setdefault(float(x), []).append(float(value))
@@ -493,7 +493,7 @@ def _curves(data: _Data) -> str:
 
 
 def _curricula(data: _Data) -> str:
-    """Returns the entropy of the shares of contexts over the iterations of runs with a curriculum."""
+    """Plots the entropy of the contexts' shares over the iterations of runs with a curriculum."""
     lines: list[Series] = []
     for variant, folders in data.folders.items():
         shares: list[tuple[Any, Any]] = []

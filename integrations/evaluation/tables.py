@@ -1,4 +1,4 @@
-"""Tables as CSV in full precision, parquet and LaTeX, each file written as a whole."""
+"""Tables as CSV in full precision, parquet and LaTeX. Each file is replaced as a whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OVERLAP = "contexts to be judged on that are also training contexts"
 
 
 def check_parquet() -> Any:
-    """Imports pyarrow, before anything that takes long."""
+    """Imports pyarrow, so that a missing package raises an error before a long computation."""
     try:
         import pyarrow.parquet
     except ImportError as error:
@@ -37,9 +37,9 @@ def write_tables(
     more: Mapping[str, str] | None = None,
     columns: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Writes each table as `<name>.csv` and `.parquet`, and other files by name; all are made before any is written.
+    """Writes each table as `<name>.csv` and `.parquet`, and other files by name, once all contents are made.
 
-    `columns` has the columns of the tables that may be empty. Ids are alike in both files: `read_rows` returns the same
+    `columns` names the columns of tables that may be empty. Ids are equal in both files: `read_rows` returns the same
     from either.
     """
     files: dict[str, str | bytes] = {}
@@ -53,7 +53,7 @@ def write_tables(
 
 
 def _with_plain_ids(rows: Sequence[Row]) -> list[Row]:
-    """Returns rows whose ids are all integers, or else all texts, which CSV and parquet can hold."""
+    """Returns rows whose ids are all integers, or otherwise all text, because CSV and parquet cannot mix types."""
     keys = [row["context_id"] for row in rows]
     if not all(key is None or (isinstance(key, (int, np.integer)) and not isinstance(key, bool)) for key in keys):
         keys = [None if key is None else str(key) for key in keys]
@@ -79,7 +79,7 @@ _NOT_PLAIN = re.compile(r"-?(?:0|[1-9]\d*)|(['\"]).*\1", re.DOTALL)
 
 
 def _id_of(cell: str) -> Any:
-    """Returns the id of a context that a cell of CSV holds."""
+    """Reads a context id from a CSV cell."""
     try:
         return ast.literal_eval(cell) if _NOT_PLAIN.fullmatch(cell) else cell
     except (ValueError, SyntaxError):  # of a file that others have written
@@ -125,7 +125,7 @@ def _escape(value: Any) -> str:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Reads a table of CSV or parquet; of CSV, ids are as `write_tables` got them, other cells are text or None."""
+    """Reads a table from CSV or parquet. From CSV, ids have their original types, and other cells are text or None."""
     if path.suffix == ".parquet":
         check_parquet()
         from pyarrow import ArrowException, parquet

@@ -6,7 +6,7 @@
     policy = load_policy("runs/cartpole")
 
 `register` and `configure` serve Tune jobs of your own: `configure(config, env)` makes any `AlgorithmConfig` fit an env.
-Importing this package imports neither Ray nor torch; the first use of a name that needs them does.
+Importing this package imports neither Ray nor torch; they are imported when a name that needs them is first used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of RLlib's algorithms that learn from an env, with the settings that they start well with.
+"""The table of RLlib's algorithms that learn from an env, with good initial settings.
 
 RLlib's own registry also names algorithms that only learn from recorded data, does not list the actions that each can
 choose, and cannot be read without importing Ray (a typo must not cost 10 s). A test compares the two.
@@ -108,7 +108,7 @@ ASYNCHRONOUS = frozenset({"IMPALA", "APPO"})
 
 
 def check_exact(*names: str) -> None:
-    """Checks that the checkpoints of an algorithm can be exact, by the names of its classes."""
+    """Checks that envoi supports exact checkpoints for an algorithm, by the names of its classes."""
     if ASYNCHRONOUS & {*names}:
         raise envoi.EnvoiError(
             f"exact: expected an algorithm that waits for its env runners, such as PPO, DQN or SAC, got {names[0]}, "

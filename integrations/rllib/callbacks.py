@@ -22,9 +22,9 @@ RETURNS = "episode_returns"
 
 
 class EnvoiCallbacks(RLlibCallback):
-    """The callbacks that `configure` adds to those of the user.
+    """The callbacks that `configure` adds to the user's.
 
-    RLlib makes an instance in each env runner, where it gives the envs their places, and one in the algorithm, which it
+    RLlib makes an instance in each env runner, where it tells the envs their lanes, and one in the algorithm, which it
     stops when an env has failed.
     """
 
@@ -56,7 +56,7 @@ class EnvoiCallbacks(RLlibCallback):
     def on_env_runners_recreated(
         self, *, algorithm: Any, env_runner_indices: list[int], is_evaluation: bool, **_: Any
     ) -> None:
-        """Gives env runners that were started again their contexts."""
+        """Gives restarted env runners their contexts again."""
         chooser = curriculum.chooser_of(algorithm)
         if chooser is not None and not is_evaluation:
             chooser.put_again(env_runner_indices)

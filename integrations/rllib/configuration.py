@@ -1,4 +1,4 @@
-"""Makes RLlib's `AlgorithmConfig` and an environment fit each other."""
+"""Adapts RLlib's `AlgorithmConfig` to an environment."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def configure(
     runner: Runner = "auto",
     module: Any = None,
 ) -> AlgorithmConfig:
-    """Adapts a config of RLlib to an env, or makes a config for an env.
+    """Adapts an RLlib config to an env, or makes a config for an env.
 
         config = configure(BCConfig().training(lr=1e-3), "gymnasium:CartPole-v1")
         config = configure("gymnasium:CartPole-v1", algo="PPO", lr=1e-3)
@@ -108,13 +108,13 @@ def configure(
         step_timeout: See `EnvOptions`.
         exact: True makes checkpoints from which training continues bit for bit as if it had not stopped; see
             `envoi.integrations.rllib.exact_resume`.
-        algo: Without a config of the user's, the name of an algorithm in `ALGORITHMS`; "PPO" if left out.
-        lr: Without a config of the user's, the learning rate; None for the default of `ALGORITHMS`.
-        num_envs: Without a config of the user's, the envs that each runner steps together; None for the default of
+        algo: Only without a config of your own: the name of an algorithm in `ALGORITHMS`; "PPO" if left out.
+        lr: Only without a config of your own: the learning rate; None for the default of `ALGORITHMS`.
+        num_envs: Only without a config of your own: the envs that each runner steps together; None for the default of
             `ALGORITHMS`, or the lanes of a batch.
-        num_env_runners: Without a config of the user's, the processes that step envs; 0 for the algorithm's own.
-        seed: Without a config of the user's, the seed of the initial weights, the exploration and the envs.
-        training: Without a config, settings for `AlgorithmConfig.training`, over the defaults of `ALGORITHMS`.
+        num_env_runners: Only without a config of your own: the processes that step envs; 0 for the algorithm's process.
+        seed: Only without a config of your own: the seed of the initial weights, the exploration and the envs.
+        training: Only without a config of your own: more settings for `AlgorithmConfig.training`.
         failure: A file that the env writes its error to; None for no such file.
         policies: The policies of several agents, see `envoi.integrations.rllib.multi_agent.grouping.group_agents`.
         runner: The env runner, RLlib's own or a faster one; see `envoi.integrations.rllib.batched_runner.use_runner`.
@@ -156,7 +156,7 @@ def configure(
 
 
 def _check_own(config: AlgorithmConfig, given: Mapping[str, Any]) -> None:
-    """Checks a config of the user's own, and that no setting is given which belongs on it."""
+    """Checks a user's config, and that no argument is given that belongs on the config itself."""
     for name, value in given.items():
         if value is not None:
             raise envoi.EnvoiError(
@@ -171,7 +171,7 @@ def _check_own(config: AlgorithmConfig, given: Mapping[str, Any]) -> None:
 
 
 def _env_and_algorithm(first: Any, second: Any, algo: str | None) -> tuple[Any, Algorithm]:
-    """Returns the env and the algorithm of a call without a config of the user's."""
+    """Reads the env and the algorithm from the arguments of a call without a user's config."""
     if isinstance(first, type) and issubclass(first, (AlgorithmConfig, RLlibAlgorithm)):
         name = first.__name__.removesuffix("Config")
         raise envoi.EnvoiError(
@@ -193,7 +193,7 @@ def _env_and_algorithm(first: Any, second: Any, algo: str | None) -> tuple[Any, 
 def _set_env(
     config: AlgorithmConfig, env: Any, options: EnvOptions, failure: Path | None, chosen: tuple[Any, Any, Any]
 ) -> RegisteredEnv:
-    """Returns the registered env of a config, which receives the options of the env."""
+    """Stores the env's options in a config; returns the registered env with these options."""
     if env is None:
         env = config.env
     if env is None:
@@ -210,7 +210,7 @@ def _set_env(
 
 
 def _set_contexts_of_evaluation(config: AlgorithmConfig, chosen: ChosenContexts) -> None:
-    """Gives the evaluation of a config its own contexts, as RLlib starts from those of training."""
+    """Sets the evaluation contexts of a config, because RLlib would otherwise evaluate in the training contexts."""
     given: Any = config.evaluation_config
     own = given.env_config if isinstance(given, AlgorithmConfig) else (given or {}).get("env_config") or {}
     own = {**own, OPTIONS: {**own.get(OPTIONS, {}), CHOSEN: chosen}}
@@ -236,7 +236,7 @@ def _set_default(config: AlgorithmConfig, **values: Any) -> None:
 
 @dataclass(frozen=True)
 class DescribedEnv:
-    """A registered env, and what one instance of it shows."""
+    """A registered env, and the properties of one instance of it."""
 
     registered: RegisteredEnv
     observation_space: spaces.Space[Any]
@@ -249,7 +249,7 @@ class DescribedEnv:
 
     @property
     def spaces_of_agents(self) -> Mapping[Any, tuple[spaces.Space[Any], spaces.Space[Any]]]:
-        """The observation and the action space of each agent; of the agent None, if there is only one."""
+        """The observation space and the action space of each agent; the key of a single agent is None."""
         observations, actions = self.observation_space, self.action_space
         if not self.is_multi_agent:
             return {None: (observations, actions)}
@@ -283,7 +283,7 @@ def _describe_env(
 
 
 def _has_own_batch(core: Any) -> bool:
-    """Returns True if a batch of a core environment is no loop over its lanes, or one that can be compiled."""
+    """Returns True if a core environment is a model whose batch steps all lanes together, natively or compiled."""
     if not isinstance(core.unwrapped, envoi.Model):
         return False
     inside: Any = envoi.batch(core, 1)
@@ -303,7 +303,7 @@ VECTOR = "vector_entry_point"
 
 
 def _set_environment(config: AlgorithmConfig, env: DescribedEnv) -> None:
-    """Sets the env of a config, how it is restarted, how its lanes are stepped, and whether actions are normalised."""
+    """Sets a config's env, its restarts, the way its lanes are stepped, and whether actions are normalised."""
     config.env = env.registered.name
     # RLlib's checks advance the envs' random streams, and envoi checks more. A runner whose env failed would sleep for
     # a minute before it dies, and the job waits for it.
@@ -360,7 +360,7 @@ def _describe_fitting(config: AlgorithmConfig, registered: RegisteredEnv, num_en
 
 
 def _warn_unmasked(algorithm: str, registered: RegisteredEnv) -> None:
-    """Warns that an algorithm has no module with action masks, or raises the error if they are asked for."""
+    """Warns that an algorithm has no module with action masks; raises an error if the user has requested masks."""
     if ACTIONS.get(algorithm) == {"Box"}:
         raise envoi.EnvoiError(
             f"action_masks: {algorithm} chooses only real numbers, none of which a mask forbids; leave "
@@ -379,7 +379,7 @@ def _warn_unmasked(algorithm: str, registered: RegisteredEnv) -> None:
 
 
 def _set_networks(config: AlgorithmConfig, env: DescribedEnv) -> None:
-    """Sets the form of the env, and the module that its observations need unless the user has set one."""
+    """Sets the form of the env. Sets the module that its observations need, unless the user has set one."""
     config.env_config = {**config.env_config, FORM: dict(env.form)}
     set_modules(config, env.spaces_of_agents.values())
     given: Any = config.rl_module_spec
@@ -432,14 +432,14 @@ def _set_policies(config: AlgorithmConfig, env: DescribedEnv, policies: Policies
 
 
 def _add_callbacks(config: AlgorithmConfig) -> None:
-    """Adds envoi's callbacks to those of the user, and makes them stay."""
+    """Adds envoi's callbacks to the user's, and keeps them if the user sets callbacks later."""
     config.__class__ = _keeping(type(config))
     for name in ("callbacks_class", "evaluation_config"):
         setattr(config, name, getattr(config, name))  # which now adds envoi's
 
 
 class KeepsCallbacks(AlgorithmConfig):
-    """A config that adds envoi's callbacks to any class of callbacks that is set, for evaluations too."""
+    """A config that adds envoi's callbacks to every callbacks class that is set, also for evaluations."""
 
     def __setattr__(self, key: str, value: Any) -> None:
         if key == "callbacks_class":
@@ -455,7 +455,7 @@ class KeepsCallbacks(AlgorithmConfig):
 
 
 def _with_envois(callbacks: Any) -> Any:
-    """Returns classes of callbacks with envoi's before them: one class, or a list."""
+    """Returns callbacks classes with envoi's as the first: one class, or a list."""
     listed = force_list(callbacks)
     ours = next((each for each in _envois(listed) if each is not EnvoiCallbacks), EnvoiCallbacks)
     others = [each for each in listed if each is not RLlibCallback and each not in _envois(listed)]
@@ -463,7 +463,7 @@ def _with_envois(callbacks: Any) -> Any:
 
 
 def _envois(callbacks: Any) -> list[type[EnvoiCallbacks]]:
-    """Returns envoi's own among classes of callbacks: `EnvoiCallbacks`, or a class that extends it."""
+    """Returns the classes among `callbacks` that are `EnvoiCallbacks` or extend it."""
     return [each for each in force_list(callbacks) if isinstance(each, type) and issubclass(each, EnvoiCallbacks)]
 
 
@@ -475,7 +475,7 @@ def _keeping(kind: type[AlgorithmConfig]) -> type[AlgorithmConfig]:
 
 
 def _blank(kind: type[AlgorithmConfig]) -> AlgorithmConfig:
-    """Returns a config without attributes, of the class that keeps callbacks."""
+    """Makes a config without attributes, of the class that keeps callbacks."""
     return object.__new__(_keeping(kind))
 
 
@@ -487,7 +487,7 @@ def _set_table_defaults(
     num_envs: int | None,
     training: Mapping[str, Any] | None,
 ) -> None:
-    """Sets the values of `ALGORITHMS`, which work where RLlib's defaults do not, and those of the user."""
+    """Sets the values of `ALGORITHMS`, which replace defaults of RLlib that work badly, and the user's values."""
     observations, actions = zip(*env.spaces_of_agents.values(), strict=True)
     kinds = {type(space).__name__ for space in actions}
     rate = lr if lr is not None else min((algorithm.lr[kind] for kind in kinds if kind in algorithm.lr), default=None)

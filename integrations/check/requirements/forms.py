@@ -54,7 +54,7 @@ class FormUnderTest:
         self.is_env_itself = False
 
     def make(self, core: Env | MultiEnv | None = None, exact: bool = False) -> Any:
-        """Makes a form, of a new environment where that is possible; an exact one keeps specs as they are."""
+        """Makes a form of `core`, or of a new environment; if `exact`, an RLlib form keeps the specs unchanged."""
         core = self.env.new_driver().core_env() if core is None else core
         if FRAMEWORKS[self.framework].only_lanes and isinstance(core, Env) and core.batch_size is None:
             return convert(core, self.framework, n=LANES)
@@ -65,21 +65,21 @@ class FormUnderTest:
         return convert(core, self.framework)
 
     def bring_back(self) -> tuple[Any, Any, Any]:
-        """Returns a form, what imports it as if it were a foreign environment, and the core in the same shape."""
+        """Returns a form, an import of it like of a foreign environment, and a core environment of the same kind."""
         form = self.make(exact=True)
         simultaneous = self.framework == "pettingzoo_aec" and not self.takes_turns()
         returned = _importer(self.framework, form)(form, **({"simultaneous": True} if simultaneous else {}))
         return form, returned, _in_shape_of(returned, self.env.new_driver().core_env())
 
     def takes_turns(self, together: bool = False) -> bool:
-        """Returns True if sometimes not all agents act, and, if asked for, sometimes some `together`."""
+        """Returns True if some steps are not for all agents; with `together`, some must also be for several agents."""
         if self.env.driver.kind != "multi":
             return False
         replies = [(len(one.reply_copy.acting), len(one.reply_copy.agents)) for one in self.env.reference]
         return any(acting < agents for acting, agents in replies) and (not together or max(replies)[0] > 1)
 
     def as_env_under_test(self) -> EnvUnderTest | None:
-        """Returns the form, for the requirements that a form could break; None where its API has no driver."""
+        """Returns the form as an `EnvUnderTest`, or None if it is the environment itself or its API has no driver."""
         new_driver: Any = lambda: framework_driver(self.make())  # noqa: E731
         if self.is_env_itself or new_driver() is None:
             return None
@@ -89,7 +89,7 @@ class FormUnderTest:
 
 
 def _importer(framework: str, form: Any) -> Any:
-    """Returns the class of core environments that represent a framework's environments of the shape of a form."""
+    """Returns the importer class for a form, which skips the shortcut from a form to its own core."""
     if framework == "rllib":
         if isinstance(form.core, MultiEnv):
             from envoi.adapters.rllib.multi_source import FromRLlibMulti
@@ -101,7 +101,7 @@ def _importer(framework: str, form: Any) -> Any:
 
 
 def _in_shape_of(returned: Env | MultiEnv, core: Env | MultiEnv) -> Env | MultiEnv:
-    """Converts a core environment to the shape in which it was brought back: several agents, or lanes."""
+    """Converts a core environment to the kind of `returned`: single-agent, multi-agent or batch."""
     if isinstance(returned, MultiEnv):
         return several_agents(core)
     if returned.batch_size is None:
@@ -203,7 +203,7 @@ Masks = Literal["known", "observed", "ignored"]
 
 @contextlib.contextmanager
 def captured_output() -> Iterator[list[str]]:
-    """Discards output and captures warnings; the messages are there at the end."""
+    """Discards output and captures warnings; the list has their messages at the end of the `with` block."""
     captured: list[str] = []
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
@@ -224,7 +224,7 @@ def _plain(text: str) -> str:
 def _suite(
     key: str, name: str, package: str, run: Callable[[FormUnderTest], object], masks: Masks = "known"
 ) -> Requirement:
-    """Makes a requirement of a suite, of which a failure is an error that it raises."""
+    """Makes a requirement of a test suite, which fails if the suite raises an error."""
 
     def check(form: FormUnderTest) -> Outcome:
         if find_spec(package) is None:
@@ -247,7 +247,7 @@ def _suite(
 
 
 def _limitation(form: FormUnderTest, name: str, masks: Masks, error: Exception) -> str:
-    """Returns the limitation of a suite that explains its error; empty where there is none."""
+    """Returns the suite's limitation that explains an error, or an empty text."""
     text = str(error)
     if masks != "known" and form.env.rollout.error is None and _has_masks(form, masks == "observed"):
         return f"{name} takes actions that the masks forbid, and so raises: {_message(error)}"

@@ -136,7 +136,7 @@ def after_the_end(env: EnvUnderTest) -> Outcome:
 
 
 def _is_refused(driver: Driver, step: Callable[[], Any], when: str) -> Outcome:
-    """Decides whether a step outside of an episode is an error: a must for the core, advisable for others."""
+    """Checks that a step outside of an episode is an error: required of the core, only a remark for others."""
     is_core = isinstance(driver, CoreDriver)
     try:
         step()

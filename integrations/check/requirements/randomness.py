@@ -26,7 +26,7 @@ def seed_reaches(env: EnvUnderTest) -> Outcome:
 
 
 def _if_seeded(check: Callable[[EnvUnderTest], Outcome]) -> Callable[[EnvUnderTest], Outcome]:
-    """Makes a check that is skipped where no seed reaches the environment."""
+    """Makes a check that is skipped if no seed reaches the environment."""
     return wraps(check)(lambda env: skipped("see seed-reaches") if env.driver.unseeded_reason else check(env))
 
 
@@ -103,7 +103,7 @@ def no_global_generator(env: EnvUnderTest) -> Outcome:
 
 
 def _changed_generator(env: EnvUnderTest) -> str:
-    """Returns the name of a process-wide generator that a reset or a few steps change; empty where they change none."""
+    """Returns the name of a process-wide generator that a reset or a few steps change, or an empty text."""
     with env.temporary_driver() as driver:
         collector = env.collector(driver)
         for _ in range(4):

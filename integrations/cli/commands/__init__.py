@@ -1,4 +1,4 @@
-"""The commands of `envoi`, by what they are about. Each command itself imports the modules that are slow to import."""
+"""The commands of `envoi`, grouped by topic. Slow modules are imported inside the commands that need them."""
 
 from ..app import app, run
 from . import bench, check, info, render, results, train

@@ -47,7 +47,7 @@ def _bench(
 ) -> None:
     """Measure an env: the time that each form adds to a step.
 
-    All forms play the same actions from the same seed. Times are nanoseconds of CPU time a step of one lane, resets
+    All forms play the same actions from the same seed. Times are nanoseconds of CPU time per step of one lane, resets
     included; rounds are interleaved, and the table shows medians and quartiles.
     """
     from envoi.adapters import load
@@ -79,7 +79,7 @@ def _bench(
 
 @dataclass(frozen=True)
 class _Player:
-    """Plays a form: `step` takes an action of all lanes, and `over` says if it ended the episode."""
+    """Plays a form: `step` takes an action for all lanes, and `over` returns True if its result ends the episode."""
 
     step: Callable[[Any], Any]
     over: Callable[[Any], Any]
@@ -104,8 +104,8 @@ def step_times(
 ) -> tuple[dict[str, list[float]], dict[str, str]]:
     """Measures a step of an environment in its own API, in the core and in every form.
 
-    Returns the nanoseconds of a step of one lane in each round, and why other forms are not measured. Each round plays
-    all forms, and times are those of the thread's CPU, so other programs disturb them little.
+    Returns the nanoseconds per step and lane in each round, and why the other forms are not measured. Each round plays
+    all forms and measures the thread's CPU time, so other programs disturb the results little.
     """
     from envoi.adapters import FRAMEWORKS, TARGETS, convert
     from envoi.adapters.registry import framework, home
@@ -179,7 +179,7 @@ def _player(name: str, form: Any, lanes: int = 0) -> _Player:
 
 
 def _actions(core: Any, player: _Player) -> list[Any]:
-    """Returns random actions for about `ROUND` seconds; those of agents that act in a game are legal."""
+    """Returns random actions for about `ROUND` seconds; the actions of acting agents are legal."""
     start, rng, found = time.thread_time(), np.random.default_rng(0), list[Any]()
     last = player.begin()
     while len(found) < FEWEST or (len(found) < MOST and time.thread_time() - start < ROUND):

@@ -61,9 +61,9 @@ def _info(env: EnvName, json: Json = False) -> None:
 
 
 def _common_first(lost: Mapping[str, list[str] | str]) -> dict[str, list[str] | str]:
-    """Returns the losses with those of all frameworks, such as what an import lacks, once and first.
+    """Lists losses that all frameworks share, such as a missing seed, once, under "all", before the other losses.
 
-    Where one framework alone is installed, its losses stay beside its name.
+    If only one framework is installed, its losses stay under its name.
     """
     lists = [lines for lines in lost.values() if not isinstance(lines, str)]
     common = [line for line in lists[0] if all(line in lines for lines in lists)] if len(lists) > 1 else []
@@ -75,9 +75,9 @@ def _common_first(lost: Mapping[str, list[str] | str]) -> dict[str, list[str] | 
 
 
 def _loss_text(lines: list[str] | str) -> Text:
-    """Returns the losses in a framework as text, those that differ in their path alone (of equal agents) in one line.
+    """Returns the losses in a framework as text. Losses that differ only in the path, such as the agent, share a line.
 
-    A framework that is not installed has a text that says how to install it.
+    For a framework that is not installed, `lines` is a text with the command that installs it.
     """
     if isinstance(lines, str):
         return Text(lines, style="dim", overflow="fold")
@@ -90,7 +90,7 @@ def _loss_text(lines: list[str] | str) -> Text:
 
 
 def _facts(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[tuple[str, str]]]:
-    """Returns what is known of an env: rows of a part's name, which may be empty, and its description."""
+    """Returns facts about an env by topic: rows with the name of a part, which may be empty, and its description."""
     facts: dict[str, list[tuple[str, str]]] = {}
     if isinstance(env, envoi.MultiEnv):
         facts["agents"] = [("", ", ".join(map(str, env.possible_agents)))]
@@ -119,7 +119,7 @@ def _facts(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[tuple[str, str]]]:
 
 
 def _time_limit(env: Any) -> int | None:
-    """Returns the number of steps after which an env truncates its episodes; None if it does not tell."""
+    """Returns the number of steps after which an env truncates its episodes, or None if that is unknown."""
     limits: list[Any] = []
     while env is not None:
         limits += [getattr(env, "max_episode_steps", None)] if isinstance(env, envoi.TimeLimit) else []
@@ -129,7 +129,7 @@ def _time_limit(env: Any) -> int | None:
 
 
 def _lanes(env: envoi.Env | envoi.MultiEnv) -> str:
-    """Returns how a batch of the env steps its lanes, and why."""
+    """Describes how a batch of the env steps its lanes, and why."""
     from envoi.batching.loop import why_interpreted
     from envoi.batching.model_lanes import ModelLanes
     from envoi.compiling.compilation import numba_version
@@ -153,7 +153,7 @@ def _lanes(env: envoi.Env | envoi.MultiEnv) -> str:
 
 
 def _shares(specs: Mapping[Any, Any]) -> list[tuple[str, Any]]:
-    """Returns each spec once, with the names of the agents that share it; without names where all share one."""
+    """Returns each spec once, with the names of its agents. If all agents share one spec, the names are left out."""
     shares: dict[Any, tuple[list[str], Any]] = {}
     for agent, spec in specs.items():
         shares.setdefault(frozen(spec), ([], spec))[0].append(str(agent))
@@ -173,7 +173,7 @@ def _seeds(env: envoi.Env | envoi.MultiEnv) -> str:
 
 
 def _trace(env: envoi.MultiEnv, seed: int) -> list[bytes]:
-    """Returns an episode's first steps, pickled, under actions that follow from the seed."""
+    """Returns the first steps of an episode, pickled; the actions depend only on the seed."""
     trace: list[bytes] = []
 
     def note(env: Any, action: Any, result: Any) -> None:
@@ -184,7 +184,7 @@ def _trace(env: envoi.MultiEnv, seed: int) -> list[bytes]:
 
 
 def _losses(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[str] | str]:
-    """Returns the losses in each framework, or the reason why they are not known."""
+    """Returns the losses in each framework, or the reason why they are unknown."""
     from envoi.adapters import TARGETS, losses
 
     lost: dict[str, list[str] | str] = {}
@@ -197,7 +197,7 @@ def _losses(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[str] | str]:
 
 
 def describe_specs(specs: Any, name: str) -> list[tuple[str, str]]:
-    """Returns each leaf of nested specs as its text, by its path."""
+    """Returns the path and a description of each leaf of nested specs."""
     found: list[tuple[str, str]] = []
     for path, spec in leaves(specs, name):
         text = str(spec)
@@ -253,7 +253,7 @@ def _envs(
 
 
 def _near(words: str, known: Mapping[str, Sequence[str]]) -> str:
-    """Returns a hint with the names that are most like some words."""
+    """Returns a hint with the names that are most similar to some words."""
     by_name: dict[str, list[str]] = {}
     for name in (name for names in known.values() for name in names):
         by_name.setdefault(name.partition(":")[2].lower(), []).append(name)
@@ -262,7 +262,7 @@ def _near(words: str, known: Mapping[str, Sequence[str]]) -> str:
 
 
 def _folded(names: Sequence[str]) -> list[str]:
-    """Returns names, those that differ in a number behind the last slash as one: `bsuite:catch/0…19`."""
+    """Merges names that differ only in the number after the last slash, such as `bsuite:catch/0…19`."""
     numbers: dict[str, list[int]] = {}
     for name in names:
         head, slash, number = name.rpartition("/")

@@ -81,7 +81,7 @@ def _render(
 
 
 def check_extent(gif: Path | None, episodes: int, steps: int, fps: float | None) -> None:
-    """Checks how much is to be rendered, and where to."""
+    """Checks the options for the amount of rendering and for the file."""
     for name, value in (("--episodes", episodes), ("--steps", steps)):
         if value < 1:
             raise envoi.EnvoiError(f"{name}: expected at least 1, got {value}")
@@ -170,7 +170,7 @@ def _play_by_policy(name: str, env: Any, folder: Path, seeds: range) -> None:
 
 @dataclass
 class Moment:
-    """A place in an episode."""
+    """A point in time of an episode."""
 
     episode: int
     step: int = 0
@@ -181,7 +181,7 @@ AddPicture = Callable[[Picture, Moment], None]
 
 
 def _film(name: str, ends: list[Moment], add: AddPicture, env: Any, action: Any, result: Any) -> None:
-    """Adds the picture of an env after a reset or step; `ends` are the last moments of all episodes so far."""
+    """Adds the picture of an env after a reset or step, and updates `ends`, the last moment of each episode."""
     if action is None:
         ends.append(Moment(len(ends)))
     else:
@@ -231,7 +231,7 @@ def write_gif(path: Path, fps: float) -> Iterator[AddPicture]:
 
 @contextmanager
 def show_episodes(console: Console, fps: float) -> Iterator[AddPicture]:
-    """Shows the pictures that are added in a terminal at their speed; without one, the last of each episode."""
+    """Shows added pictures in a terminal at `fps`. Without a terminal, prints only the last picture of each episode."""
     last: dict[int, Group] = {}
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
@@ -256,7 +256,7 @@ def _screen(picture: Picture, moment: Moment, console: Console) -> Group:
 
 
 def as_text(picture: Picture, width: int, *, colours: bool) -> Text:
-    """Returns a picture in characters, two pixels in each if there are colours."""
+    """Returns a picture as characters; with colours, each character shows two pixels."""
     high, wide = picture.shape[:2]
     rows = max(1, round(high / wide * width / 2))
     shrunk = picture[np.ix_(np.arange(2 * rows) * high // (2 * rows), np.arange(width) * wide // width)]
@@ -288,7 +288,7 @@ def _play(
 ) -> None:
     """Play an env by the keyboard, in a window.
 
-    Where that is impossible, such as without a display, random actions are shown in the terminal: as pictures, or in
+    If that is impossible, for example without a display, random actions are shown in the terminal: as pictures, or in
     words if the env renders none.
     """
     check_extent(None, episodes, steps, fps)
@@ -310,7 +310,7 @@ def _play(
 
 
 def why_not(env: Any) -> str | None:
-    """Returns the reason why a person cannot play an env with the keyboard; None if they can."""
+    """Returns the reason why an env cannot be played by keyboard, or None if it can."""
     if isinstance(env, envoi.MultiEnv | envoi.BatchEnv):
         return "the env has several agents or lanes"
     if MODE not in env.metadata.get("render_modes", ()):
@@ -323,9 +323,9 @@ def why_not(env: Any) -> str | None:
 
 
 def keys_of(env: Any) -> dict[Any, Any] | None:
-    """Returns the action of each combination of keys; None if there is none.
+    """Returns the action of each combination of keys, or None if no keys fit the actions.
 
-    The env's own, as gymnasium's `get_keys_to_action` gives them; else the arrows left and right for two actions, and
+    Uses the env's `get_keys_to_action` if it has one; else the arrows left and right for two actions, and
     the digits from 1 for up to ten.
     """
     own = getattr(env.unwrapped, "get_keys_to_action", None)
@@ -341,7 +341,7 @@ def keys_of(env: Any) -> dict[Any, Any] | None:
 
 
 def describe_keys(keys: Mapping[Any, Any]) -> str:
-    """Returns a line that says which keys are which actions."""
+    """Returns a line that lists the action of each key."""
     words = {"LEFT": "left arrow", "RIGHT": "right arrow"}
     parts: list[str] = []
     for combination, action in keys.items():
@@ -423,7 +423,7 @@ def _print_episodes(env: Any, episodes: int, steps: int, seed: int) -> None:
 
 
 def _shown(value: Any) -> str:
-    """Returns nested values in one line; of a long array its first elements."""
+    """Formats nested values in one line; shortens long arrays to their first elements."""
     plain: Any = {} if np.__version__ < "2" else {"legacy": "1.25"}  # numbers without their types, as numpy 1 has them
     with np.printoptions(precision=4, threshold=NUMBERS, **plain):
         return " ".join(str(value).split())

@@ -73,9 +73,9 @@ def _evaluate(
 
     With --env ENV the file is evaluation-ENV.json, with a dash for each character that a file name cannot have.
 
-    Episodes take the contexts of the training in turn, where there is a set.
+    Episodes take the training contexts in turn, if there is a set of them.
 
-    With --contexts, each of them has the same number of episodes, whose rows are written as evaluation.csv and
+    With --contexts, each context gets the same number of episodes. Their rows are written as evaluation.csv and
     evaluation.parquet, for envoi report.
     """
     from ...rllib import RunFolder
@@ -204,7 +204,7 @@ def _runs(
 
 
 def _table(runs: list[ListedRun], width: int) -> Table:
-    """Returns the table; in a narrow terminal without the columns that matter least."""
+    """Returns the table of runs. Leaves out the least important columns in a narrow terminal."""
     narrow = width < 96
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("run", overflow="fold")
@@ -228,7 +228,7 @@ _AGES = {" d": 86_400, " h": 3_600, " min": 60, " s": 1}
 
 
 def _scaled(number: float, units: dict[str, int], form: str) -> str:
-    """Returns a number in the largest of some units that it has one of."""
+    """Formats a number in the largest unit that is not larger than it."""
     unit = next((unit for unit, size in units.items() if number >= size), [*units][-1])
     return f"{number / units[unit]:{form}}{unit}"
 
@@ -253,7 +253,7 @@ def _report(
 ) -> None:
     """Report what evaluations of several seeds and variants show, as a page and as tables.
 
-    They are those of envoi evaluate --contexts. The figures are those of rliable: interquartile means with intervals
+    Reads the files of envoi evaluate --contexts. Statistics are as in rliable: interquartile means with intervals
     from stratified resamples, gaps, profiles and probabilities of improvement, by region.
     """
     from ...evaluation import report

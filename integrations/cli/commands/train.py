@@ -194,7 +194,7 @@ def _train(
     Ctrl-C saves and stops; --resume continues, also after a kill, from the last checkpoint, which is at most some 15 s
     old, or from the one before it if files of the last are damaged.
 
-    A sweep: --set lr=loguniform(1e-5,1e-3) samples each trial's rate. The search spaces are those of Ray Tune by their
+    A sweep: --set lr=loguniform(1e-5,1e-3) samples each trial's rate. Use Ray Tune's search spaces by their
     names, such as uniform(low,high), randint(low,high), choice([a,b]) and grid_search([a,b]).
 
     The exit code is 0 if a goal was reached or time ran out after the first iteration, 1 if nothing was learned (time
@@ -225,7 +225,7 @@ def _train(
 
 @contextmanager
 def _preparing(console: Console) -> Iterator[None]:
-    """Shows on a terminal that a job is checked."""
+    """Shows on a terminal that a job is being prepared."""
     live = spinning(console)
     if console.is_terminal:
         live.start()
@@ -249,7 +249,7 @@ def _given(context: typer.Context, name: str) -> bool:
 def given_settings(
     options: Mapping[str, Any], assignments: Sequence[str], lr: str | None, config: Path | None
 ) -> dict[str, Any]:
-    """Returns the settings that a user has given, of which those on the command line win over those of a file."""
+    """Returns the settings that a user has given. The command line overrides a config file."""
     settings = {} if config is None else read_config_file(config)
     overrides: dict[str, Any] = {**settings.pop("set", {}), **parse_assignments(assignments)}
     if lr is not None:
@@ -260,7 +260,7 @@ def given_settings(
 
 
 def _new_job(settings: Settings) -> Job:
-    """Makes a job in `runs/cartpole-v1-ppo`, or with a number after it if that folder is taken."""
+    """Makes a job in a folder such as `runs/cartpole-v1-ppo`, with a number at the end if that folder is taken."""
     env = settings.env
     kept = [c if c.isalnum() or c in "-_" else "-" for c in env.partition(":")[2] or env]
     name = f"{''.join(kept).strip('-')}-{settings.algo}".lower()
@@ -341,7 +341,7 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def _progress(console: Console, job: Job, began: float, before: int) -> Iterator[Callable[[Report], None]]:
-    """Provides a function that shows an iteration: in one line that changes, or without a terminal in further lines."""
+    """Provides a function that shows an iteration: in a line that changes, or without a terminal in a new line."""
     settings, last_line, text, spinner = job.settings, -math.inf, "starting Ray …", Spinner("dots")
 
     def observe(report: Report) -> None:

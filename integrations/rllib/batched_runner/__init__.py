@@ -67,7 +67,7 @@ def why_not(config: Any) -> str | None:
 
 
 def _obstacle(config: Any, ours: Any = None) -> str | None:
-    """Returns why a config cannot have the batched runner's class; None if it can."""
+    """Returns why a config cannot use the batched runner's class, or None if it can."""
     if config.output:
         return "the config records its episodes (`output`), for which RLlib has a runner of its own"
     cls = config.env_runner_cls

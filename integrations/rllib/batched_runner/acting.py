@@ -1,8 +1,8 @@
-"""The way from the latest observations of all lanes to their next actions, by those of RLlib's connectors that do work.
+"""Computes the next actions of all lanes from their latest observations, with only the RLlib connectors that it needs.
 
-Most of RLlib's default connectors collect single items from episodes, look each one's episode up, or divide arrays into
-items. Arrays of all lanes need none of that. The others run as they are: they convert to tensors and back, and choose
-actions. One agent has one batch, of all lanes; several have one by policy, with a row for each agent that acts next.
+Most of RLlib's default connectors collect single items from episodes, look up their episodes, or divide arrays into
+items. Arrays of all lanes do not need that. The others run unchanged: they convert to tensors and back, and choose
+actions. A single agent has one batch for all lanes; several agents have a batch per policy, a row per acting agent.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _RUN = {env_to_module.NumpyToTensor, module_to_env.GetActions, module_to_env.Ten
 
 
 def obstacle_in_connectors(to_module: Any, to_env: Any, has_agents: bool) -> str | None:
-    """Returns which connector needs an episode of each lane; None if all are RLlib's defaults."""
+    """Returns why a connector needs an episode of each lane, or None if all connectors are RLlib's defaults."""
     for stage, pipeline, defaults in (("env-to-module", to_module, TO_MODULE), ("module-to-env", to_env, TO_ENV)):
         expected = [kind for kind in defaults if has_agents or kind not in _OF_SEVERAL_AGENTS]
         found = [type(connector) for connector in pipeline.connectors]
@@ -66,7 +66,7 @@ def obstacle_in_connectors(to_module: Any, to_env: Any, has_agents: bool) -> str
 
 
 class Acting:
-    """Runs an RLModule between the connectors before and after it. Use it as a context, at whose end it logs times."""
+    """Runs an RLModule between the connectors before and after it. Use it in a `with` block; its end logs the times."""
 
     def __init__(self, runner: Any, to_module: Any, to_env: Any, explore: bool) -> None:
         self._module, self._metrics, self._explore = runner.module, runner.metrics, explore
@@ -102,7 +102,7 @@ class Acting:
         return self._before(batch, self._arguments)
 
     def outputs(self, batch: dict[Any, Any], t: int) -> dict[Any, Any]:
-        """Returns the arrays that the module, and RLlib's choice of actions, make of the observations."""
+        """Returns the arrays that the module and RLlib's choice of actions compute from the observations."""
         begin = time.perf_counter()
         module = self._module
         batch = module.forward_exploration(batch, t=t) if self._explore else module.forward_inference(batch)
@@ -112,7 +112,7 @@ class Acting:
 
 
 class _TimedConnectors:
-    """The connectors of a pipeline that run on arrays, timed as RLlib times them. The others take no time."""
+    """Runs the connectors of a pipeline that work on arrays, and times them as RLlib does. The others count as 0 s."""
 
     def __init__(self, pipeline: Any, name: str) -> None:
         self._name, self._calls = name, 0
@@ -139,7 +139,7 @@ class _TimedConnectors:
 
 
 class Scaling:
-    """Scales or clips all actions at once, where RLlib's connector does one by one; only real numbers need it."""
+    """Scales or clips the actions of all lanes together, not one by one as RLlib does. Only `Box` spaces need it."""
 
     def __init__(self, pipeline: Any) -> None:
         (connector,) = (one for one in pipeline.connectors if isinstance(one, module_to_env.NormalizeAndClipActions))
@@ -149,7 +149,7 @@ class Scaling:
         self.is_needed = self.is_asked and _has_box(self._spaces)
 
     def __call__(self, actions: Any, agents: Sequence[Any] | None = None) -> Any:
-        """Returns actions for the environments, which may change them: of all lanes, or of the agent of each row."""
+        """Scales the actions of all lanes, or of the agent of each row. Returns copies that environments may change."""
         if agents is None:
             copied = copy.deepcopy(actions)
             return self._scale(copied, self._spaces) if self.is_needed else copied

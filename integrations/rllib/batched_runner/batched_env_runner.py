@@ -1,4 +1,4 @@
-"""Env runners of RLlib that step all lanes together, for one agent and for several."""
+"""Env runners of RLlib that step all lanes together, single-agent and multi-agent."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ _Runner: Any = EnvRunner
 
 
 class BatchedSampling(_Runner):
-    """Samples by a loop over steps of all lanes, for one agent and for several.
+    """Base of the single-agent and the multi-agent runner: samples by a loop over steps of all lanes.
 
     It returns the episodes and metrics of RLlib's runners, and calls the same callbacks, several times faster. Where
-    something needs the episode of each lane at each step, such as a module with a memory, it leaves all to RLlib's.
+    something needs the episode of each lane at each step, such as a module with a memory, RLlib's own code samples.
 
-    What is different for one agent and for several is in `_obstacle_in_env`, `_random_actions`, `_columns` (the actions
+    The single-agent and the multi-agent runner define `_obstacle_in_env`, `_random_actions`, `_columns` (the actions
     and other outputs of the module), `_add_steps` (returns how many environments stepped, and how many steps count),
-    `_end_episodes` (returns those that ended, in whose place new ones begin), `_latest` (the observations to act on
+    `_end_episodes` (returns the ended episodes and begins new ones), `_latest` (the observations to act on
     next), `_cut_episodes` (a chunk of each episode, which continues in the next sample) and `_log_counts`.
 
     Attributes:
-        reason: Why this runner works as RLlib's does; None if it steps all lanes together.
+        reason: Why this runner samples as RLlib's does, or None if it steps all lanes together.
     """
 
     reason: str | None = None
@@ -115,7 +115,7 @@ class BatchedSampling(_Runner):
         return f"the callback {_STEP} needs an episode of each lane" if is_heard else None
 
     def _obstacle(self) -> str | None:
-        """Returns why the parts of this runner keep it from stepping all lanes together; None if they do not."""
+        """Returns which part of this runner prevents stepping all lanes together, or None if none does."""
         if self.module is None:
             return "the algorithm has no module that chooses actions"
         if self.module.is_stateful():
@@ -172,7 +172,7 @@ class BatchedSampling(_Runner):
         super()._reset_envs(episodes, shared_data, explore)
 
     def _log_lengths(self) -> None:
-        """Logs the sums of the lengths of all ongoing episodes, one per step, as RLlib's connectors do."""
+        """Logs the summed length of all ongoing episodes for each step, as RLlib's connectors do."""
         lengths, self._lengths = self._lengths, []
         if not lengths:
             return
@@ -408,7 +408,7 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
         return ended
 
     def _latest(self, step: Any) -> dict[Any, Any]:
-        """Returns the observations of all agents that act next, by module, and notes the episode and agent of each."""
+        """Returns the observations of all agents that act next, by module; records the episode and agent of each."""
         rows: dict[Any, list[tuple[str, Any]]] = {}
         seen: dict[Any, list[Any]] = {}
         orders, skipped = self._orders, MultiAgentEpisode.SKIP_ENV_TS_TAG
@@ -482,7 +482,7 @@ def add_step(
 ) -> None:
     """Adds a step of one of envoi's forms to an episode, as `MultiAgentEpisode.add_env_step` does.
 
-    Takes a tenth less of a sample's time where all agents of the episode act and are observed, and none ends.
+    Speeds up sampling by a tenth if all agents of the episode act and are observed, and none ends.
     """
     singles = episode.agent_episodes
     acted = observations.keys() == singles.keys() == actions.keys() == rewards.keys()
@@ -523,7 +523,7 @@ def add_step(
 
 
 def callbacks_heard(config: Any, silent: type[RLlibCallback] = RLlibCallback) -> set[str]:
-    """Returns the names of the callbacks of episodes that a config defines, beside those of a class."""
+    """Returns the names of the episode callbacks that a config defines, without the ones that `silent` defines."""
     classes = force_list(config.callbacks_class)
     return {
         name

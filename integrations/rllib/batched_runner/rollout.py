@@ -1,4 +1,4 @@
-"""The steps of all lanes of one agent as arrays, from which its episodes are cut."""
+"""The steps of all lanes of a single-agent env as arrays, from which episodes are cut."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Rollout:
         self._attributes = [(name, getattr(blank, name)) for name in slots]
 
     def begin(self, lane: int, lookback: int = 0) -> None:
-        """Drops a lane's rows before the last, except some to look back on."""
+        """Begins an episode at a lane's last row; keeps `lookback` rows before it."""
         kept = min(lookback, self._row - self._begins[lane])
         self._begins[lane], self._lookbacks[lane] = self._row - kept, kept
 
     def steps(self, lane: int) -> int:
-        """Returns the number of steps that a lane has made since its begin, without those to look back on."""
+        """Returns the number of steps that a lane has made since its episode began, without the lookback."""
         return self._row - self._begins[lane] - self._lookbacks[lane]
 
     def add(
@@ -95,9 +95,9 @@ class Rollout:
     # Episodes.
 
     def new_episode(self, before: SingleAgentEpisode | None = None) -> SingleAgentEpisode:
-        """Returns an episode without data, or one that continues a chunk, as `SingleAgentEpisode.cut` does.
+        """Makes an episode without data, or one that continues `before`, as `SingleAgentEpisode.cut` does.
 
-        RLlib's constructor takes as long as the steps of a short episode.
+        Avoids RLlib's constructor, which takes as long as all steps of a short episode.
         """
         episode: SingleAgentEpisode = object.__new__(SingleAgentEpisode)
         for name, value in self._attributes:
@@ -141,7 +141,7 @@ class Rollout:
 
 
 class Column:
-    """Values of n lanes, in arrays with lanes first, so that the values of an episode are one contiguous slice."""
+    """Values of n lanes in arrays whose first axis is the lane, so that an episode's values are a contiguous slice."""
 
     def __init__(self, value: Any, capacity: int, first_row: int = 0) -> None:
         self.first_row = first_row
@@ -170,7 +170,7 @@ class Column:
         return tree.unflatten_as(self._structure, [leaf[lane, start:stop].copy() for leaf in self._leaves])
 
     def move(self, start: int, stop: int, capacity: int) -> None:
-        """Drops all rows but those from `start` to before `stop`, which become the first."""
+        """Keeps only the rows `start:stop`, which become the first rows."""
         for index, leaf in enumerate(self._leaves):
             kept = leaf[:, start:stop]
             if capacity == leaf.shape[1]:
@@ -185,7 +185,7 @@ class Column:
 
 
 def _buffer(like: InfiniteLookbackBuffer, data: Any, lookback: int, finalized: bool) -> InfiniteLookbackBuffer:
-    """Returns a buffer with the space of another; RLlib's constructor would go through the space again."""
+    """Makes a buffer with the space of another; avoids RLlib's constructor, which would traverse the space again."""
     buffer: InfiniteLookbackBuffer = object.__new__(InfiniteLookbackBuffer)
     buffer.__dict__ = {**vars(like), "data": data, "lookback": lookback, "finalized": finalized}
     return buffer
