@@ -19,7 +19,7 @@ from .option_types import Debug, flag
 
 
 class _EndOfFile(Exception):
-    """Stands in for an EOFError of a command, because click treats EOFError as Ctrl-D at a prompt, an interruption."""
+    """Replaces an EOFError of a command, because click treats EOFError as an interruption by Ctrl-D at a prompt."""
 
 
 class _Help:

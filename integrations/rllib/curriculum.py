@@ -1,10 +1,10 @@
-"""Contexts of the episodes of RLlib, chosen by one curriculum for all env runners.
+"""The contexts of RLlib's episodes, chosen by one curriculum for all env runners.
 
-The curriculum is in the process of the algorithm. Before each iteration it chooses contexts for the episodes to come,
-for each env runner in turn, and afterwards it learns how the episodes ended, sorted by lane. What a runner has not
-used is taken back, so that a curriculum is asked as by a plain loop; only runners that use less than others leave some
-out. A runner that needs more than it has got begins its contexts again. The state of the curriculum, and what it has
-chosen, are part of the algorithm's state, and so of each checkpoint.
+The curriculum lives in the algorithm's process. Before each iteration it chooses contexts for the coming episodes,
+for each env runner in turn. Afterwards it learns how the episodes ended, sorted by lane. Contexts that a runner has not
+used are taken back, so the curriculum chooses as in a plain loop, except that runners which use fewer than others skip
+some. A runner that needs more contexts than it has starts over with its own. The curriculum's state and its latest
+choices are part of the algorithm's state, and so of each checkpoint.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _BLOCK = 4
 
 @dataclass(frozen=True, eq=False)
 class ChosenContexts:
-    """The contexts of a config: for its training, or for its evaluation, which knows nothing of the others.
+    """The contexts of a config, for either training or evaluation.
 
     Args:
         full: The full contexts by id.
-        arguments: Those of `Contextual` that replace the env's own.
-        curriculum: What chooses in training; None in evaluation, which goes round.
-        drawn_from: The distributions of contexts that the curriculum makes.
+        arguments: Arguments of `Contextual` that replace the env's own.
+        curriculum: The selector that chooses in training; None in evaluation, which uses the contexts in turn.
+        drawn_from: The distributions from which the curriculum samples contexts.
     """
 
     full: ContextSet
@@ -80,7 +80,7 @@ def _load_chosen(pickled: bytes) -> ChosenContexts:
 def choose(
     env: Any, env_config: Mapping[str, Any], contexts: Any, curriculum: Any, eval_contexts: Any
 ) -> tuple[ChosenContexts, ChosenContexts]:
-    """Checks the contexts that a user gives for an env; returns those of training and of evaluation."""
+    """Checks the contexts that a user gives for an env; returns the training and the evaluation contexts."""
     if not isinstance(curriculum, Selector | None):
         raise envoi.ContextError(f"curriculum: expected a selector of envoi.curricula, got {curriculum!r}")
     score, tell = getattr(curriculum, "score", None), getattr(type(curriculum), "tell", None)
@@ -117,7 +117,7 @@ def choose(
 
 @contextmanager
 def _naming(argument: str) -> Iterator[None]:
-    """Lets the errors of contexts name the argument that these came by."""
+    """Makes errors of contexts name the argument that the contexts came from."""
     try:
         yield
     except envoi.ContextError as error:
@@ -141,7 +141,7 @@ def _read_one_set(name: str, given: Any, core: Any) -> ContextSet:
 
 
 class _Checking(RoundRobin):
-    """Lets a curriculum check the episodes of a trial, from which it learns nothing."""
+    """Passes episodes to a curriculum's `check` only, so that it learns nothing from a trial run."""
 
     def __init__(self, curriculum: Curriculum) -> None:
         self._curriculum = curriculum
@@ -153,7 +153,7 @@ class _Checking(RoundRobin):
 
 
 def _check_episodes(curriculum: Curriculum, env: Any) -> None:
-    """Plays at random, for a second at most, if a curriculum may refuse episodes, such as those without a success."""
+    """Plays random episodes for at most a second, if a curriculum may refuse episodes, as without a success."""
     from .random_play import play_at_random
 
     try:
@@ -165,7 +165,7 @@ def _check_episodes(curriculum: Curriculum, env: Any) -> None:
 
 
 def make_in_contexts(env: Any, chosen: ChosenContexts, **env_config: Any) -> Any:
-    """Makes an env in other contexts."""
+    """Makes an env whose `Contextual` has other contexts."""
     selector = None if chosen.curriculum is None else Queued(chosen.drawn_from)
     return with_contexts(make_core(env, env_config), context_selector=selector, **chosen.arguments)
 
@@ -174,7 +174,7 @@ def make_in_contexts(env: Any, chosen: ChosenContexts, **env_config: Any) -> Any
 
 
 class Queued(Handed, Structured):
-    """Takes the contexts that the curriculum has chosen for all lanes of an env runner, and keeps their episodes."""
+    """Returns the contexts that the curriculum has chosen for an env runner's lanes; records their episodes."""
 
     def __init__(self, drawn_from: Mapping[str, Feature]) -> None:
         super().__init__()
@@ -190,11 +190,11 @@ class Queued(Handed, Structured):
         return [("drawn_from", self._drawn_from)]  # lanes with equal selectors are one batch, and can be compiled
 
     def collect(self) -> tuple[int, list[Mapping[str, Any]]]:
-        """Returns how many contexts were used of the block, and the episodes that have ended since the last call."""
+        """Returns how many contexts of the current block were used, and the episodes ended since the last call."""
         return self.n_calls - self._begun, self.exchange(())
 
     def put(self, block: Sequence[Any]) -> None:
-        """Replaces the contexts that are to come."""
+        """Replaces the coming contexts."""
         self._block, self._begun = tuple(block), self.n_calls
         self.position = {**self.position, "coming": self._block}
 
@@ -208,7 +208,7 @@ class Queued(Handed, Structured):
 
 
 def share_selector(env_runner: Any, env: Any) -> None:
-    """Lets all lanes of an env runner take their contexts from one selector, also if its envs are made again."""
+    """Makes all lanes of an env runner share one selector, which is kept if its envs are made again."""
     found = [one for form, _ in forms_of(env) for one in _contextuals(form.core)]
     found = [one for one in found if isinstance(one.context_selector, Queued)]
     chosen = chosen_in(env_runner.config)
@@ -230,7 +230,7 @@ def share_selector(env_runner: Any, env: Any) -> None:
 
 
 def chosen_in(config: Any) -> ChosenContexts | None:
-    """Returns the contexts of one of RLlib's configs, if it has some."""
+    """Returns the contexts that `configure` has stored in an RLlib config, or None."""
     return (config.env_config.get("envoi_options") or {}).get(CHOSEN)
 
 
@@ -262,8 +262,8 @@ class Chooser:
     """Lets a curriculum choose the contexts of all env runners of an algorithm.
 
     Attributes:
-        curriculum: The curriculum; one that goes round where the user has given none.
-        episodes: The episodes that ended in the last iteration, as `tell` got them.
+        curriculum: The user's curriculum; without one, a selector that uses the contexts in turn.
+        episodes: The episodes that ended in the last iteration, as passed to `tell`.
     """
 
     def __init__(self, algorithm: Any, chosen: ChosenContexts) -> None:
@@ -280,7 +280,7 @@ class Chooser:
         self._hand_out(self._collect())
 
     def advance(self, result: dict[str, Any]) -> None:
-        """Tells the episodes of an iteration, adds their metrics to its result, and chooses for the next."""
+        """Passes an iteration's episodes to the curriculum, adds metrics to the result, and chooses contexts again."""
         found = self._collect()
         used = max((used for _, _, used, _ in found), default=0)
         self._take_back(min(used, max(map(len, self._blocks.values()), default=0)))
@@ -293,13 +293,13 @@ class Chooser:
             result.setdefault("env_runners", {})["contexts"] = self._metrics()
 
     def put_again(self, workers: Sequence[int]) -> None:
-        """Gives env runners that were started again the contexts that they had."""
+        """Gives restarted env runners their contexts again."""
         self._group.foreach_env_runner(
             partial(_put, blocks=self._blocks), local_env_runner=False, remote_worker_ids=list(workers)
         )
 
     def table(self) -> list[dict[str, Any]]:
-        """Returns a row for each context of the episodes of the last iteration."""
+        """Returns a row for each context that episodes of the last iteration had."""
         by_id: dict[Any, list[Mapping[str, Any]]] = {}
         are_numbers = all(isinstance(row["context_id"], int) for row in self.episodes)
         for row in self.episodes:
@@ -316,7 +316,7 @@ class Chooser:
         ]
 
     def _metrics(self) -> dict[str, dict[str, float]]:
-        """Returns metrics of all contexts, as loggers need equal keys in each iteration."""
+        """Returns metrics of all contexts, because loggers need the same keys in each iteration."""
         rows: dict[Any, dict[str, Any]] = {str(row["context_id"]): row for row in self.table()}
         none = {"return": math.nan, "length": math.nan, "share": 0.0}
         return {
@@ -335,7 +335,7 @@ class Chooser:
         return sorted((one for one in found if one is not None), key=lambda one: one[0])
 
     def _hand_out(self, runners: Sequence[tuple[int, int, int, Any]], used: int = 0) -> None:
-        """Chooses the contexts of coming episodes, for the env runners in turn, and gives them to these."""
+        """Chooses the contexts of coming episodes, one env runner after the other, and sends them to the runners."""
         self._mark = copy.deepcopy(self.curriculum.position), self._rng.bit_generator.state
         lanes = max((lanes for _, lanes, _, _ in runners), default=0)
         coming = self._select((lanes + 2 * used if used else _BLOCK * lanes) * len(runners))
@@ -343,7 +343,7 @@ class Chooser:
         self._group.foreach_env_runner(partial(_put, blocks=self._blocks))
 
     def _take_back(self, used: int) -> None:
-        """Takes back the choices of episodes that have not begun."""
+        """Takes back choices for episodes that have not begun."""
         position, self._rng.bit_generator.state = self._mark
         self.curriculum.position = copy.deepcopy(position)
         self._select(used * len(self._blocks))
@@ -381,14 +381,14 @@ class Chooser:
 
 
 def begin(algorithm: Any) -> None:
-    """Lets the curriculum of a new algorithm choose, if its config has one."""
+    """Makes the `Chooser` of a new algorithm, if its config has a curriculum."""
     chosen = chosen_in(algorithm.config)
     if chosen is not None and chosen.curriculum is not None and algorithm.env_runner_group is not None:
         Chooser(algorithm, chosen)
 
 
 def chooser_of(algorithm: Any) -> Chooser | None:
-    """Returns what chooses the contexts of an algorithm, if its config has some."""
+    """Returns the `Chooser` of an algorithm, or None if its config has no contexts."""
     return getattr(algorithm, _STATE, None)
 
 
@@ -405,6 +405,6 @@ def curriculum_of(algorithm: Any) -> Any:
 
 
 def tabulate(*, algorithm: Any, result: dict[str, Any], **_: Any) -> None:
-    """Adds the rows of `contexts.parquet` to a result, as a callback."""
+    """Callback that adds the rows of `contexts.parquet` to a result."""
     if (chooser := chooser_of(algorithm)) is not None:
         result.setdefault("env_runners", {})[TABLE] = chooser.table()

@@ -19,8 +19,8 @@ ADVICE = "restore it from a copy, or continue from the checkpoint before it by `
 def reading(path: Path, advice: str = ADVICE) -> Iterator[None]:
     """Turns any error raised inside into an `envoi.EnvoiError` of one line that names the file.
 
-    Readers of pickles and other formats raise errors of almost any class for a file that is cut off, EOFError
-    included, which command lines take for Ctrl-D.
+    Readers of pickles and other formats raise errors of almost any class for a truncated file. One of them is
+    EOFError, which command lines treat as Ctrl-D.
     """
     try:
         yield
@@ -32,7 +32,7 @@ def reading(path: Path, advice: str = ADVICE) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path, advice: str = MAKE_ROOM) -> Iterator[None]:
-    """Turns an OSError raised inside, such as that of a full disk, into an `envoi.EnvoiError` that names the file."""
+    """Turns an OSError raised inside, for example by a full disk, into an `envoi.EnvoiError` that names the file."""
     try:
         yield
     except OSError as error:
@@ -49,7 +49,7 @@ def _unread(path: Path, error: Exception) -> str:
 
 
 def damaged(path: Path) -> str | None:
-    """Finds a file that is empty, cut off or not in the format of its suffix, without unpickling any."""
+    """Finds a file that is empty, truncated or not in the format of its suffix. Does not unpickle files."""
     files = sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]
     for file in files:
         if file.suffix not in (".pkl", ".json"):

@@ -26,9 +26,9 @@ class EnvOptions:
         action_masks: True puts the action mask into each observation, for modules that mask; "auto" does so if the env
             has masks and `configure` sets such a module.
         vectorize: True steps the lanes of a runner as one batch (`gym_env_vectorize_mode="vector_entry_point"`), False
-            one by one; "auto" as a batch if the env has a step of its own for many lanes.
-        check_specs: True checks each value against its spec, "sample" those where one of a lane's first two episodes
-            begins or ends and of one step in a thousand, False none. NaN is found in all steps unless this is False.
+            one by one; "auto" as a batch if the env can step many lanes together.
+        check_specs: True checks each value against its spec, "sample" when one of a lane's first two episodes begins
+            or ends and in one step of a thousand, False never. NaN is found in all steps unless this is False.
         on_env_error: "stop" ends the training with the env's own error; "restart" makes the envs of that worker again
             and discards their unfinished episodes.
         max_env_restarts: How many times in a row a worker's envs, or its process, may be restarted before an error is

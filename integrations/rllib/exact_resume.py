@@ -63,8 +63,8 @@ class ExactCallbacks(EnvoiCallbacks):
     """envoi's callbacks for an algorithm whose checkpoints are exact.
 
     The algorithm object's `save_to_path` and `restore_from_path`, which Tune, `save`, `restore` and `from_checkpoint`
-    all call, are replaced by ones that also write and read `FILE`. Where the exact state cannot be had, they log a
-    warning with the reason and leave it at RLlib's checkpoint.
+    all call, are replaced by ones that also write and read `FILE`. If the exact state cannot be read or set, they log a
+    warning with the reason and use only RLlib's checkpoint.
     """
 
     def on_algorithm_init(self, *, algorithm: Any, **kwargs: Any) -> None:
@@ -113,14 +113,14 @@ def _restore(
 
 
 def _file(path: Any, filesystem: Any) -> tuple[Any, str]:
-    """Returns the file system of a checkpoint folder, and the path of its exact state in that."""
+    """Returns the file system of a checkpoint folder, and the path of the exact state in that file system."""
     if filesystem is None:
         filesystem, path = pyarrow.fs.FileSystem.from_uri(str(path))
     return filesystem, (PurePath(path) / FILE).as_posix()
 
 
 def _algorithm_state(algorithm: Any) -> dict[str, Any] | str:
-    """Returns what RLlib's checkpoint of an algorithm leaves out, or the reason why it cannot be had."""
+    """Returns the state that RLlib's checkpoint of an algorithm leaves out, or the reason why it cannot be read."""
     runners: dict[str, dict[int, RunnerState]] = {}
     weights: dict[bytes, bytes] = {}
     for name, group in _groups(algorithm).items():
@@ -166,7 +166,7 @@ def _set_algorithm_state(algorithm: Any, held: dict[str, Any]) -> str:
 
 
 def _groups(algorithm: Any) -> dict[str, Any]:
-    """Returns the groups of env runners that an algorithm has, by name."""
+    """Returns the env runner groups of an algorithm by name."""
     groups = {"env_runner_group": algorithm.env_runner_group, "eval_env_runner_group": algorithm.eval_env_runner_group}
     return {name: group for name, group in groups.items() if group is not None}
 
@@ -220,9 +220,9 @@ def set_runner_state(runner: Any, state: RunnerState) -> None:
 
 
 def layers_of(env: Any) -> list[Any]:
-    """Returns a vector env, its wrappers, and the envs of its lanes with theirs; each form copies its own core.
+    """Returns a vector env, its wrappers, and the envs of its lanes with their wrappers; forms copy their own cores.
 
-    The functions that made the envs count as layers, which a snapshot leaves alone, because they cannot be copied.
+    The functions that made the envs count as layers too, so that a snapshot does not copy them, which is impossible.
     """
     found = [env]
     while found[-1] is not (inner := getattr(found[-1], "env", found[-1])):
@@ -261,7 +261,7 @@ def set_learner_state(learner: Any, state: tuple[dict[str, Any], tuple[Any, ...]
 
 
 def _current(held: Any) -> Any:
-    """Returns the current value of a schedule, and anything else as it is."""
+    """Returns the current value of a schedule; returns any other object unchanged."""
     return held.get_current_value() if isinstance(held, Scheduler) else held
 
 

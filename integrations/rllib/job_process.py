@@ -14,7 +14,7 @@ from typing import Self
 
 
 class Interruption:
-    """Handles Ctrl-C while it is entered; in the main thread only, as signals reach no other.
+    """Handles Ctrl-C inside its `with` block; only in the main thread, because other threads get no signals.
 
     While a job starts, Ctrl-C raises KeyboardInterrupt, as usual. Libraries that are being imported or are starting
     processes may swallow that, so it is recorded too, and `check` raises it again. While a job trains, the first
@@ -47,7 +47,7 @@ class Interruption:
 
     @contextmanager
     def patience(self) -> Iterator[None]:
-        """Makes the first Ctrl-C inside set `asked` rather than raise."""
+        """Makes the first Ctrl-C inside its `with` block set `asked` instead of raising."""
         self.check()
         self._patient = True
         try:
@@ -58,7 +58,7 @@ class Interruption:
 
 @contextmanager
 def redirected(path: Path) -> Iterator[None]:
-    """Appends the process's stdout and stderr to a file while it is entered.
+    """Appends the process's stdout and stderr to a file inside its `with` block.
 
     It replaces the file descriptors, as Ray's native code writes to them and its child processes inherit them. To write
     to the terminal meanwhile, duplicate its descriptor beforehand.
@@ -80,13 +80,13 @@ def redirected(path: Path) -> Iterator[None]:
 
 
 def one_thread() -> AbstractContextManager[None]:
-    """Lets torch, which must not be imported yet, use one thread: small networks are nine times slower with more."""
+    """Limits torch to one thread, before it is imported; small networks are nine times slower with more threads."""
     return variables_set({}, {"OMP_NUM_THREADS": "1"})
 
 
 @contextmanager
 def variables_set(fixed: Mapping[str, str], defaults: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables while it is entered, and puts back what was there before."""
+    """Sets environment variables inside its `with` block, then restores the previous values."""
     values = {**{name: value for name, value in defaults.items() if name not in os.environ}, **fixed}
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)

@@ -22,7 +22,7 @@ GREY, FADED = "#666666", "#c4c4c4"
 
 
 def plot_learning_curve(rows: Rows, path: Path, title: str, goal: float | None = None, *, ending: str = "") -> None:
-    """Plots the return of each trial; of a single one with its standard deviation."""
+    """Plots the return of each trial; for a single trial, also its standard deviation."""
     figure = Figure(figsize=(8.4, 4.8), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
@@ -58,7 +58,7 @@ def plot_learning_curve(rows: Rows, path: Path, title: str, goal: float | None =
 
 
 def _colours(trials: Mapping[str, Rows]) -> dict[str, str]:
-    """Returns a colour for each trial; of more trials than colours, only the best one has one."""
+    """Returns a colour for each trial. If there are more trials than colours, only the best one gets a colour."""
     if len(trials) <= len(COLOURS):
         return dict(zip(trials, COLOURS, strict=False))
     best = max(trials, key=lambda trial: max(_series(trials[trial], "return_mean")[1], default=-math.inf))
@@ -90,7 +90,7 @@ def _plot_return(axes: Axes, rows: Rows, colour: str, *, alone: bool) -> None:
 
 
 def _series(rows: Rows, name: str) -> tuple[list[int], list[float]]:
-    """Returns the env steps and values of a column, where it has any."""
+    """Returns the env steps and the values of a column, without rows that lack a value."""
     held = [(int(row["env_steps"]), float(row[name])) for row in rows if row.get(name)]
     return [steps for steps, _ in held], [value for _, value in held]
 

@@ -72,10 +72,10 @@ class Policy(TrainedModule):
 
 
 class PolicyValues:
-    """Converts values of a core environment for a policy, and those of the policy for the environment.
+    """Converts a core environment's observations for a policy, and the policy's actions for the environment.
 
     Attributes:
-        decode: Converts an action of the policy to one of the environment.
+        decode: Converts an action of the policy to an action of the environment.
     """
 
     def __init__(self, name: str, core: envoi.Env, policy: Any) -> None:
@@ -99,13 +99,13 @@ class PolicyValues:
         return codec.observation_space if self._masks is None else self._masks.space(codec.observation_space)
 
     def encode(self, observation: Any, info: Mapping[Any, Any]) -> Any:
-        """Converts an observation for the policy, beside its action mask if the policy was trained with one."""
+        """Converts an observation for the policy; adds the action mask if the policy was trained with masks."""
         encoded = self._codec.encode(observation)
         return encoded if self._masks is None else self._masks.beside(encoded, info, observation)
 
 
 def is_of_one_agent(checkpoint: Path) -> bool:
-    """Returns True for the checkpoint of an algorithm that trains one agent; also for a folder that is none."""
+    """Returns True for the checkpoint of a single-agent algorithm, and for a folder that is not a checkpoint."""
     modules = checkpoint / MODULES
     held = [entry.name for entry in modules.iterdir() if entry.is_dir()] if modules.is_dir() else []
     return held in ([], [DEFAULT_MODULE_ID])

@@ -1,4 +1,4 @@
-"""Steps environments at random, to find out at once what would fail in a job."""
+"""Steps environments with random actions, to find errors before a job starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from envoi.adapters.rllib.masks import Masks, can_mask
 
 
 def play_at_random(form: Any, steps: int, deadline: float, seed: int) -> None:
-    """Steps an env of one agent, of several, or a batch, with random legal actions."""
+    """Steps a single-agent env, a multi-agent env or a batch with random legal actions."""
     env = form.unwrapped
     if isinstance(form, VectorEnv):
         choose = _Legal(form.single_action_space, env, seed)
@@ -42,7 +42,7 @@ def play_at_random(form: Any, steps: int, deadline: float, seed: int) -> None:
 
 
 class _Legal:
-    """Samples random actions, among those that the action mask allows where there is one."""
+    """Samples random actions; if there is an action mask, only among the actions that it allows."""
 
     def __init__(self, space: gymnasium.Space[Any], form: Any, seed: int, agent: Any = None) -> None:
         spec = form.core.action_spec if agent is None else form.core.action_spec[agent]

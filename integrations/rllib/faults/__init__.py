@@ -1,1 +1,1 @@
-"""Errors of envs inside RLlib's processes: how they are found, recorded, and how they stop the training."""
+"""Finds and records errors of envs inside RLlib's processes, and stops the training with them."""

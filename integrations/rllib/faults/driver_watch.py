@@ -1,6 +1,6 @@
 """Stops an algorithm whose env has failed, in whichever process, with the env's own error.
 
-RLlib tells an algorithm neither why an env runner died nor that it is restarted again and again, and it may wait for
+RLlib does not tell an algorithm why an env runner died, nor that it is restarted again and again. It may also wait for
 other runners, or for one that hangs. So a thread looks for the records that env runners leave. It cannot raise an error
 in the algorithm's thread; it ends the env runners, for which the algorithm waits, and then the algorithm's own public
 methods raise it.
@@ -102,7 +102,7 @@ class DriverWatch:
 
 
 def _watch(watch: weakref.ref[DriverWatch], algorithm: weakref.ref[Any]) -> None:
-    """Polls while the algorithm exists and runs; holds neither of them meanwhile."""
+    """Polls while the algorithm and its watch exist; holds only weak references, so that both can be deleted."""
     while algorithm() is not None and (present := watch()) is not None and ray.is_initialized():
         if present.stopped.is_set() or present.failure is not None:
             return
@@ -130,7 +130,7 @@ def _name_runner(runner: Any) -> tuple[int, str, Any]:
 
 
 def failure_in(error: BaseException | None) -> EnvFailure | None:
-    """Returns the failure of an env that is an error's cause; None if it has another one."""
+    """Returns the env's failure that caused an error, or None if the error has another cause."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -1,4 +1,4 @@
-"""Failures of envs: their description, the file of a job for one, and records of them in Ray's key-value store.
+"""Failures of envs: their description, a job's failure file, and their records in Ray's key-value store.
 
 RLlib hides an exception of an env that runs in another process: the runner logs it there and dies, and the algorithm
 sees an `ActorDiedError` or a result without episodes. The store outlives the process, needs no folder that nodes share,
@@ -55,7 +55,7 @@ class Failure:
 
 
 def read_failure(path: Path) -> str | None:
-    """Returns the message of a failure that was written to `path`; None if there is no such file."""
+    """Returns the message of a failure that was written to `path`, or None if there is no such file."""
     if not path.exists():
         return None
     with reading(path):
@@ -63,7 +63,7 @@ def read_failure(path: Path) -> str | None:
 
 
 def _without_step(error: BaseException) -> BaseException:
-    """Returns the error that `Validated` has added a step to, which the guard names with more."""
+    """Returns an error without the step that `Validated` has added, because the guard adds a more precise place."""
     cause = error.__cause__
     is_same = isinstance(cause, envoi.SpecError) and str(error).startswith(f"{cause} (at ")
     return cause if is_same and cause is not None else error
@@ -83,18 +83,18 @@ def own_actor() -> str | None:
 
 
 def put(kind: str, value: Any, actor: str) -> None:
-    """Leaves a record, in place of an earlier one."""
+    """Writes an actor's record; replaces an earlier one."""
     _internal_kv_put(f"{_prefix(kind)}{actor}", json.dumps(value), namespace=_NAMESPACE)
 
 
 def get(kind: str, actor: str) -> Any:
-    """Returns the record of an actor; None if there is none."""
+    """Returns the record of an actor, or None if there is none."""
     held = _internal_kv_get(f"{_prefix(kind)}{actor}", namespace=_NAMESPACE)
     return None if held is None else json.loads(held)
 
 
 def left_by(kind: str, actors: Iterable[str] | None = None) -> dict[str, Any]:
-    """Returns the records of a kind that actors of this job have left, by actor."""
+    """Returns all records of a kind that this job's actors have written, by actor."""
     if not _internal_kv_initialized():
         return {}
     keys = _internal_kv_list(_prefix(kind), namespace=_NAMESPACE)

@@ -108,7 +108,7 @@ _noted_start = False
 
 
 def note_start() -> None:
-    """Notes the start of this process, once, if it is that of a Ray actor; before it makes its first env."""
+    """Records the start of this process, once, before its first env is made, if the process is a Ray actor."""
     global _noted_start
     if not _noted_start and (actor := records.own_actor()) is not None:
         _noted_start = True
@@ -119,7 +119,7 @@ def note_start() -> None:
 
 
 class EnvGuard:
-    """Watches the calls of one env, of one agent or of several, or of a batch, whose episodes it counts by lane."""
+    """Watches the calls of a single-agent env, a multi-agent env or a batch; counts a batch's episodes by lane."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class EnvGuard:
         self._over, (self._began, self._ended) = np.zeros(num_envs or 0, bool), np.zeros((2, num_envs or 0), int)
 
     def make(self, function: Callable[[], Any], /) -> Any:
-        """Returns the result of a function that makes the env; an error of it is reported."""
+        """Makes the env by a function; reports an error that the function raises."""
         self._is_making = True
         self._watch()
         return self._call(function)
@@ -179,7 +179,7 @@ class EnvGuard:
         return result
 
     def _watch(self) -> None:
-        """Has the calls that follow, in this thread, watched."""
+        """Starts the watchdog for later calls in this thread."""
         if self.limit != math.inf:
             watchdog.watch(self)
         self._thread = threading.get_ident()
@@ -196,7 +196,7 @@ class EnvGuard:
         return result
 
     def _is_edge(self, result: Any) -> bool:
-        """Returns True if one of the first episodes began or ended in a step."""
+        """Returns True if one of the first episodes begins or ends in a step."""
         if (self.episodes if self._num_envs is None else self._fewest_ended + 1) > FIRST_EPISODES:
             return False
         terminated, truncated = result[2], result[3]
@@ -208,7 +208,7 @@ class EnvGuard:
         return self.steps == 1 or bool(terminated) or bool(truncated)
 
     def _check(self, observation: Any, reward: Any, is_edge: bool) -> None:
-        """Checks the latest result for NaN and, where a first episode begins or ends or at random, by its specs."""
+        """Checks the latest result for NaN; in some steps (see `check_specs`) also checks it against the specs."""
         try:
             if has_nan(observation) or not is_finite(reward):
                 raise_not_a_number(self._form.last, is_batch=self._num_envs is not None)
@@ -229,7 +229,7 @@ class EnvGuard:
     # Failures.
 
     def where(self, lane: int | None = None) -> str:
-        """Returns env, worker, lane, step and episode, in words."""
+        """Describes the place for a message: env, worker, lane, step and episode."""
         env, of_runner = f"env {self._name!r}, {self.runner}", f", lane {self.lane}" if self.lane is not None else ""
         if self._num_envs is not None and lane is None:
             lanes = f"one of its {self._num_envs} lanes" if self._num_envs > 1 else "lane 0"
@@ -267,7 +267,7 @@ class EnvGuard:
             self.runner.report(failure, self._file)
 
     def _of_values(self, error: Exception) -> Exception:
-        """Returns the error of a value outside its spec where that is why it could not be converted for RLlib."""
+        """Replaces a conversion error by the error of a value outside its spec, if there is such a value."""
         files = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
         if self._validated is None or _CODEC.isdisjoint(files):
             return error
@@ -280,8 +280,8 @@ class EnvGuard:
     def late(self, again: bool) -> None:
         """Ends a call that has taken longer than the limit.
 
-        In the main thread of the process of the algorithm it is interrupted. Elsewhere, or where that does not help, as
-        in native code, the process is ended with the stacks of its threads.
+        Interrupts the call if it is in the main thread of the algorithm's process. Elsewhere, or if that does not help,
+        such as in native code, ends the process after it has written the stacks of all threads.
         """
         frames = traceback.extract_stack(sys._current_frames().get(self._thread))
         first = max((index + 1 for index, frame in enumerate(frames) if frame.filename == __file__), default=0)
@@ -313,7 +313,7 @@ _CODEC = {codec.__file__, masks.__file__, observations.__file__}
 
 
 class Watchdog:
-    """Compares at each tick which calls are the same as at the tick before; so a call itself reads no clock."""
+    """Finds calls that take too long by comparing the running calls at each tick, so that calls read no clock."""
 
     def __init__(self) -> None:
         self._pid = 0
@@ -322,7 +322,7 @@ class Watchdog:
         self._interrupted: EnvGuard | None = None
 
     def watch(self, watched: EnvGuard) -> None:
-        """Watches the calls of an object from now on, while it exists."""
+        """Watches the calls of an `EnvGuard` from now on, as long as it exists."""
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL:
             signal.signal(signal.SIGUSR2, self._raise_interrupted)  # Ray's workers ignore SIGINT
         if self._pid != os.getpid():  # also after a fork, which copies no threads
@@ -374,10 +374,10 @@ _timer_pid = 0
 
 
 def _await_lock(limits: list[float]) -> None:
-    """Has all stacks written, and a Ray actor ended, unless this is called again in time.
+    """Starts a timer that writes all stacks and ends a Ray actor, unless this function is called again in time.
 
-    Native code that hangs without giving up Python's lock stops the watchdog's thread too. The timer of `faulthandler`,
-    of which a process has one, needs no lock.
+    Native code that hangs without releasing Python's lock also blocks the watchdog thread. The timer of `faulthandler`,
+    one per process, does not need the lock.
     """
     global _timer_pid
     _timer_pid = _timer_pid or os.getpid()
@@ -416,15 +416,15 @@ class _Guarded:
 
 
 class GuardedEnv(_Guarded, gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An env of one lane, of one agent or of several."""
+    """A guarded env of one lane, single-agent or multi-agent."""
 
 
 class GuardedVectorEnv(_Guarded, VectorWrapper):
-    """A vector env."""
+    """A guarded vector env."""
 
 
 def guards_of(env: Any) -> Iterator[tuple[EnvGuard, int | None]]:
-    """Yields the guards of an env runner's vector env, each with its lane."""
+    """Yields the guards inside an env runner's vector env, each with its lane."""
     layer = env
     while layer is not None:
         if isinstance(layer, _Guarded):
@@ -442,7 +442,7 @@ def guards_of(env: Any) -> Iterator[tuple[EnvGuard, int | None]]:
 
 
 def raise_not_a_number(result: Any, is_batch: bool) -> NoReturn:
-    """Raises an error that names the leaf of the core's result that is NaN, its index and the lane of a batch."""
+    """Raises an error that names the leaf of the core's result that is NaN, its index, and for a batch its lane."""
     several = hasattr(result, "observations")
     for what in ("observation", "reward"):
         value = getattr(result, f"{what}s" if several else what, None)
@@ -465,7 +465,7 @@ class NotANumber(envoi.SpecError):
 
 
 def has_nan(value: Any) -> bool:
-    """Returns True if a float array, or one in a nested value, holds NaN.
+    """Returns True if a float array, or a float array in a nested value, contains NaN.
 
     The sum of squares is NaN exactly if an element is, and takes a quarter of the time of `np.isnan(x).any()`.
     """

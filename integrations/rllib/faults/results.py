@@ -1,4 +1,4 @@
-"""Checks of results and checkpoints: losses that are not finite, nothing learned, a disk that is full."""
+"""Checks results and checkpoints for losses that are not finite, for no learning, and for a full disk."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def has_learned(result: Mapping[str, Any]) -> bool:
 
 
 def check_losses(result: Mapping[str, Any]) -> None:
-    """Checks the losses of each policy that has learned in an iteration; RLlib fills in NaN where none has.
+    """Checks the losses of each policy that has learned in an iteration; for other policies RLlib reports NaN.
 
-    An infinite KL divergence between the old policy and the new is no error, nor the total loss that contains it: a
+    An infinite KL divergence between old and new policy, and a total loss that contains it, are not errors: a
     policy that has become certain rounds the probability of the other actions to 0, and the gradients stay finite.
     """
     for policy, metrics in (result.get(LEARNERS) or {}).items():
@@ -41,7 +41,7 @@ def check_losses(result: Mapping[str, Any]) -> None:
 
 
 def _harmless(metrics: Mapping[str, Any]) -> set[str]:
-    """Returns the names of losses that may be infinite: the KL divergence, and a total of which no other part is."""
+    """Returns losses allowed to be infinite: the KL term, and a total whose only infinite part is the KL term."""
     infinite = {name for name, value in metrics.items() if "loss" in name and _is_number(value) and math.isinf(value)}
     kl = {name for name in infinite if "kl" in name}
     total = {name for name in infinite if name == "total_loss"}
@@ -65,7 +65,7 @@ ADVICE = "make room, then continue from the last checkpoint"
 
 
 def name_unwritable(algorithm: Any) -> None:
-    """Makes the checkpoints of an algorithm, and Ray Tune's copies of them, name the file that cannot be written."""
+    """Makes errors of writing an algorithm's checkpoints, and Ray Tune's copies of them, name the file."""
     algorithm.save_to_path = partial(_save, algorithm.save_to_path)
     copy = algorithm._report_class_trainable_checkpoint
     algorithm._report_class_trainable_checkpoint = partial(_copy, algorithm._storage, copy)
@@ -77,7 +77,7 @@ def _save(save: Any, path: Any = None, **options: Any) -> str:
 
 
 def _copy(storage: Any, copy: Any, *arguments: Any) -> Any:
-    """Copies a checkpoint from a temporary folder to the storage of a trial, which only algorithms in Tune have."""
+    """Copies a checkpoint from a temporary folder to a trial's storage, which is None outside of Tune."""
     if storage is None:
         return copy(*arguments)
     with writing(Path(storage.trial_fs_path), ADVICE):

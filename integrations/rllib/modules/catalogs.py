@@ -4,7 +4,7 @@
                      image ── scaled to 0 … 1 ── convolutions ──┼── concatenated ── fcnet_hiddens[-1] ── heads
     all other leaves, flat ── fcnet_hiddens[:-1] ───────────────┘
 
-Without an image it is the perceptron of RLlib. Activations and initializers are those of the user's `model_config`.
+Without an image, it is RLlib's perceptron. Activations and initializers come from the user's `model_config`.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _leaf(observation: Any, part: Part) -> torch.Tensor:
 
 
 def _flat(part: Part, values: Any) -> torch.Tensor:
-    """Returns the values of a leaf as numbers, of shape (n, size); integers of a known count as one-hot vectors."""
+    """Converts a leaf's values to numbers of shape (n, size); integers with a known number of values become one-hot."""
     space = part.space
     if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
         start = torch.as_tensor(space.start, device=values.device)

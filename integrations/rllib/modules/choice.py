@@ -1,4 +1,4 @@
-"""Chooses the modules and networks that an algorithm needs, and checks that a module of the user's own fits an env."""
+"""Chooses the modules and networks that an algorithm needs, and checks that a user's module fits an env."""
 
 from __future__ import annotations
 
@@ -105,13 +105,13 @@ def _check_mask(observation_space: Any, action_space: Any) -> None:
 
 
 def is_own_module(config: Any, spec: RLModuleSpec) -> bool:
-    """Returns True for the spec of a module class of the user's own."""
+    """Returns True if a module spec has a class that the user has set."""
     default = getattr(config.get_default_rl_module_spec(), "module_class", None)
     return spec.module_class not in (None, default) and spec.module_class not in _MASKED
 
 
 def has_own_module(config: Any) -> bool:
-    """Returns True if the user has set a module class of their own, for one policy or for several."""
+    """Returns True if the user has set a module class, for one policy or for several."""
     return any(is_own_module(config, spec) for spec in _specs(config.rl_module_spec))
 
 
@@ -160,7 +160,7 @@ _LANES = 2
 
 
 class _MissingColumn(LookupError):
-    """A column of the batch that a connector of the user's may add, such as past actions."""
+    """Raised if a module reads a column that a user's connector may add to the batch, such as past actions."""
 
 
 class _Batch(dict[str, Any]):
@@ -245,7 +245,7 @@ def _check_outputs(name: str, module: Any, outputs: Any, action_space: Any) -> N
 
 
 def _batch(module: Any, space: spaces.Space[Any]) -> _Batch:
-    """Returns sampled observations, with all actions legal, and the first state of a module with a memory."""
+    """Samples observations in which all actions are legal; adds the initial state of a module with a memory."""
     batched = batch_space(space, _LANES)
     batched.seed(0)
     sampled = batched.sample()

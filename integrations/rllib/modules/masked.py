@@ -37,7 +37,7 @@ that pad sequences hold actions that their masks forbid, and losses multiply the
 
 
 def _masked(outputs: dict[str, Any], column: str, batch: dict[str, Any]) -> dict[str, Any]:
-    """Replaces the logits of illegal actions by ones of probability 0."""
+    """Replaces the logits of illegal actions, so that these actions have the probability 0."""
     mask = _mask(batch)
     if mask is not None:
         logits = outputs[column]
@@ -46,7 +46,7 @@ def _masked(outputs: dict[str, Any], column: str, batch: dict[str, Any]) -> dict
 
 
 def _mask(batch: dict[str, Any]) -> torch.Tensor | None:
-    """Returns the masks as booleans; None for an agent without masks, whose policies others with masks may share."""
+    """Returns the masks as booleans, or None for agents without masks, which may share a policy with masked agents."""
     observation = batch[Columns.OBS]
     return observation[MASK].bool() if isinstance(observation, dict) and MASK in observation else None
 
@@ -101,7 +101,7 @@ class MaskedDQNModule(DefaultDQNTorchRLModule):
 
 
 def _legal(batch: dict[str, Any]) -> torch.Tensor | None:
-    """Returns the masks as booleans, all True where a mask forbids everything; None for an agent without masks."""
+    """Returns the masks as booleans, or None without masks. A mask that forbids all actions becomes all True."""
     mask = _mask(batch)
     return None if mask is None else mask | ~mask.any(-1, keepdim=True)
 
@@ -125,7 +125,7 @@ class MaskedSACModule(DefaultSACTorchRLModule):
         return outputs
 
     def _probabilities(self, batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the probabilities of actions and their logarithms, which are 0 where the probability is."""
+        """Returns the probabilities of actions and their logarithms; the logarithm of a probability 0 is set to 0."""
         logarithms = torch.log_softmax(self._forward_inference(batch)[Columns.ACTION_DIST_INPUTS], -1)
         probabilities = logarithms.exp()
         return probabilities, torch.where(probabilities > 0, logarithms, 0.0)

@@ -1,1 +1,1 @@
-"""Policies for environments of several agents: the agents that each one plays, their returns, and self-play."""
+"""Policies for multi-agent environments: the agents that each policy plays, the returns, and self-play."""

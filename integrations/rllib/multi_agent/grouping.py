@@ -25,7 +25,7 @@ _BAD_IN_NAMES = re.compile(r'[<>:"/\\|?,\n]')
 
 @dataclass(frozen=True)
 class Grouping:
-    """The policies of an env of several agents."""
+    """The policies of a multi-agent env."""
 
     way: str
     agents: tuple[Any, ...]
@@ -35,14 +35,14 @@ class Grouping:
 
     @property
     def mapping(self) -> FixedMapping | SelfPlayMapping:
-        """The function from agents to policies for RLlib."""
+        """The function that maps agents to policies for RLlib."""
         if self.slots:
             return SelfPlayMapping(self.agents, self.slots)
         return FixedMapping(self.learning_seats)
 
     @property
     def learning_seats(self) -> dict[Any, str]:
-        """The learning policy of each agent."""
+        """The learning policy of each agent, by agent."""
         policy_of = {agent: policy for policy, agents in self.policies.items() for agent in agents}
         return {agent: policy_of[agent] for agent in self.agents}
 
@@ -64,13 +64,13 @@ class Grouping:
 
 
 def check_way(policies: Policies | None) -> None:
-    """Checks the name of a way to group agents, without an env."""
+    """Checks the name of a way to group agents; needs no env."""
     if isinstance(policies, str) and policies not in WAYS:
         raise UnknownName(f"policies: no way to group agents is called {policies!r}; {nearest_of_all(policies, WAYS)}")
 
 
 def group_spaces(policies: Policies | None, observations: Any, actions: Any) -> Grouping | None:
-    """Returns the policies for the spaces of an env as RLlib sees them; None for an env of one agent."""
+    """Groups the agents of an env by its RLlib spaces; returns None for a single-agent env."""
     if type(actions).__name__ != "Dict":
         if policies is not None:
             raise envoi.EnvoiError(f"policies={policies!r} is for several agents, and this env has one; leave it out")
@@ -79,7 +79,7 @@ def group_spaces(policies: Policies | None, observations: Any, actions: Any) -> 
 
 
 def group_agents(policies: Policies | None, spaces: Mapping[Any, tuple[Any, Any]]) -> Grouping:
-    """Returns the policies of an env of several agents."""
+    """Groups the agents of a multi-agent env into policies."""
     check_way(policies)
     if policies is None:
         for way in (SHARED, BY_PREFIX, PER_AGENT):
@@ -113,7 +113,7 @@ def _named(way: str, spaces: Mapping[Any, Any]) -> dict[str, tuple[Any, ...]]:
 
 
 def _grouped(names: Mapping[Any, str]) -> dict[str, tuple[Any, ...]]:
-    """Returns the agents of each policy."""
+    """Returns the agents of each policy, given each agent's policy."""
     return {name: tuple(agent for agent in names if names[agent] == name) for name in dict.fromkeys(names.values())}
 
 
@@ -166,7 +166,7 @@ def _self_play(spaces: Mapping[Any, tuple[Any, Any]]) -> Grouping:
 
 
 def _first_difference(groups: Mapping[str, Sequence[Any]], spaces: Mapping[Any, tuple[Any, Any]]) -> Any:
-    """Returns policy, first agent, differing agent and the index of the space (0 or 1) that differs; or None."""
+    """Finds agents of a policy with different spaces; returns policy, two agents and the space's index, or None."""
     for policy, (first, *others) in groups.items():
         for agent in others:
             for index in (0, 1):

@@ -55,7 +55,7 @@ class TrainedModule:
             np.random.seed(seed % 2**32)  # noqa: NPY002 - some of RLlib's exploration samples from it
 
     def _outputs(self) -> Any:
-        """Returns the columns that the module and the connectors make of the latest observation of the episode."""
+        """Returns the columns that the module and the connectors compute from the episode's latest observation."""
         common: dict[str, Any] = {
             "episodes": [self._episode],
             "rl_module": self.module,
@@ -101,7 +101,7 @@ class JointPolicy(TrainedModule):
         return any(is_masked(space) for space in self.observation_spaces.values())
 
     def seats_of_episode(self, index: int) -> dict[Any, str]:
-        """Returns the policies of an evaluation's episode: after self-play, opponents and sides take turns."""
+        """Returns each agent's policy in an evaluation episode: after self-play, opponents and sides alternate."""
         seats = self.grouping.learning_seats
         if self.grouping.frozen:
             slot, side = index // len(seats) % self.grouping.slots, index % len(seats)

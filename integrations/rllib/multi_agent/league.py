@@ -57,7 +57,7 @@ def opponent(slot: int) -> str:
 
 
 class SelfPlayMapping:
-    """Seats the learning policy and an opponent in each episode, on sides chosen at random.
+    """Assigns the learning policy and an opponent to the agents of each episode, on random sides.
 
     The opponent is the learning policy itself in a share of the episodes, and otherwise one of the frozen policies,
     each equally likely. The random numbers are those of numpy's global generator, which RLlib seeds in each process.
@@ -97,7 +97,7 @@ class Member:
 
 @dataclass
 class League:
-    """The members of a league, numbered from 0, the untrained policy; the learning policy has the next number.
+    """The members of a league, numbered from 0 (the untrained policy); the learning policy has the next free number.
 
     A version of the learning policy plays against the members that are in the slots. Once it wins enough, it becomes a
     member itself, and the learning policy is the next version from then on.
@@ -131,13 +131,13 @@ class League:
             self.points[pair] = self.points.get(pair, 0.0) + float(sum(points))
 
     def _share(self, member: int) -> float | None:
-        """Returns the share of points of the learning policy against a member; None before a game."""
+        """Returns the learning policy's share of the points against a member, or None before their first game."""
         pair = f"{self.version}-{member}"
         return self.points[pair] / self.games[pair] if self.games.get(pair) else None
 
     @property
     def score(self) -> float | None:
-        """The share of points of the learning policy against the members in the slots; None before a game of each."""
+        """The learning policy's mean share of the points against the members in the slots; None until each was met."""
         shares = [self._share(member) for member in set(self.slots)]
         return None if None in shares else float(np.mean(np.array(shares, float)))
 
@@ -149,7 +149,7 @@ class League:
         return played >= GAMES and score is not None and score >= SCORE
 
     def admit(self, iteration: int, env_steps: int) -> int:
-        """Makes the learning policy a member, in the slot of the one that it beats most often, and returns the slot."""
+        """Makes the learning policy a member, in the slot of the member that it beats most often; returns the slot."""
         easiness: list[tuple[bool, float, int]] = []
         for member in self.slots:
             share = self._share(member)
@@ -193,7 +193,7 @@ def elo_ratings(games: NDArray[np.float64], points: NDArray[np.float64], rounds:
     """Estimates Elo ratings from games, by maximum likelihood.
 
     The model is that of Bradley and Terry (1952), fitted by the algorithm of Hunter (2004), "MM algorithms for
-    generalized Bradley-Terry models". Each pair that has met is given one tied game more, so that the rating of a
+    generalized Bradley-Terry models". Each pair that has met gets an additional tied game, so that the rating of a
     player that wins all games stays finite. The order of the games makes no difference.
     """
     met = games > 0
@@ -257,7 +257,7 @@ def advance(algorithm: Any, metrics_logger: Any, result: dict[str, Any]) -> None
 
 
 def _freeze(algorithm: Any, names: Sequence[str]) -> None:
-    """Copies the weights of the learning policy into frozen ones, in learners and env runners."""
+    """Copies the weights of the learning policy to frozen policies, in learners and env runners."""
     group = algorithm.learner_group
     full = group.get_state(components=f"learner/rl_module/{LEARNER}")["learner"]["rl_module"][LEARNER]
     group.set_state({"learner": {"rl_module": dict.fromkeys(names, full)}})
@@ -312,7 +312,7 @@ Game = tuple[Mapping[Any, str], Mapping[Any, float]]
 
 
 def _games(games: Iterable[Game]) -> Iterable[tuple[str, float, float]]:
-    """Yields the opponent, the points (1, 0.5 or 0) and the return of the learning policy, of games against others."""
+    """Yields for each game against another policy the opponent, and the learning policy's points and return."""
     for seats, returns in games:
         totals = {seats[agent]: total for agent, total in returns.items()}
         rivals = totals.keys() - {LEARNER}
@@ -341,7 +341,7 @@ class Match:
 
 
 def matches(games: Iterable[Game], league: Mapping[str, Any] | None) -> tuple[Match, ...]:
-    """Counts the games of the learning policy against each past version, which has a name if the league is known."""
+    """Counts the learning policy's games against each past version; names the versions if the league is known."""
     names: dict[str, str] = {}
     for version in (league or {}).get("versions", ()):
         number, steps = version["version"], version["env_steps"]
