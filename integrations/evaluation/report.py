@@ -44,7 +44,7 @@ class _Data:
     contexts: dict[str, dict[Any, dict[str, Any]]]  # values by region and id
     returns: dict[tuple[str, str, str, Any], dict[str, float]]  # of episodes, by variant, seed, region and context
     success: dict[tuple[str, str], float]
-    warning: str  # of contexts that are trained on and judged on
+    warning: str  # of contexts that are both training and evaluation contexts
     folders: dict[str, list[Path]]  # of each variant
     random_seed: int
     resamples: int

@@ -1,4 +1,4 @@
-"""Registers envs with Ray Tune by name, so that RLlib makes them in all of its processes, and tries them out."""
+"""Registers envs with Ray Tune by name, so that RLlib can make them in all of its processes; tries them out."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class RegisteredEnv:
         return self._creators[key](env_context)
 
     def with_config(self, env_config: Mapping[str, Any] | None) -> RegisteredEnv:
-        """Returns the env with the options that an `env_config` has, if any, in place of its own."""
+        """Returns the env with the options from an `env_config`, if it has any, instead of its own options."""
         given = dict((env_config or {}).get(OPTIONS) or {})
         given.pop(CARRIED, None)
         chosen = given.pop(CHOSEN, self.chosen)
@@ -130,7 +130,7 @@ def register(
 
 
 def registered(name: str) -> RegisteredEnv | None:
-    """Returns the env that is registered with Tune under a name; None if there is none.
+    """Returns the env that is registered with Tune under a name, or None if there is none.
 
     One that was registered by `ray.tune.register_env`, rather than by `register`, is returned with default options.
     """
@@ -141,13 +141,13 @@ def registered(name: str) -> RegisteredEnv | None:
 
 
 def env_of_config(config: Any) -> RegisteredEnv | None:
-    """Returns the env of one of RLlib's configs, with the options that the config has; None if it is not registered."""
+    """Returns the env of an RLlib config with the config's options, or None if the env is not registered."""
     known = registered(config.env) if isinstance(config.env, str) else None
     return None if known is None else known.with_config(config.env_config)
 
 
 def register_for(env: Any) -> RegisteredEnv:
-    """Registers the env of a config, or finds it."""
+    """Registers a config's env, or finds its registration."""
     if isinstance(env, str):
         creator = _creator(env)
         if isinstance(creator, RegisteredEnv):
@@ -161,7 +161,7 @@ def register_for(env: Any) -> RegisteredEnv:
 
 
 class CarriedEnv:
-    """A registered env inside a config: registers itself in any process that loads the config, as from a checkpoint."""
+    """A registered env inside a config: registers itself in every process that loads the config or a checkpoint."""
 
     def __init__(self, known: RegisteredEnv) -> None:
         self._known = known
@@ -193,7 +193,7 @@ def _carry(name: str, pickled: bytes) -> CarriedEnv:
 
 
 def _refuse(name: str, reason: str, **_: Any) -> Any:
-    """Refuses to make an env that could not be loaded with its config."""
+    """Raises the error for an env that could not be loaded with its config."""
     raise envoi.EnvoiError(
         f"env {name!r}: it could not be loaded with the config ({reason}); before the algorithm is loaded, call "
         f"envoi.integrations.rllib.register({name!r}, env)"
@@ -216,7 +216,7 @@ _NAMED: dict[str, Any] = {}
 
 
 def _make_of_config(creator: Callable[[dict[str, Any]], Any], **env_config: Any) -> Any:
-    """Makes an env by a user's own creator, which takes RLlib's `env_config`."""
+    """Makes an env by a user's creator function, which takes RLlib's `env_config`."""
     return creator(env_config)
 
 
@@ -286,7 +286,7 @@ def preflight(
 
 
 def check_lanes(batch: VectorEnv[Any, Any, Any], num_envs: int | None) -> int:
-    """Returns the number of lanes of a batch."""
+    """Returns the number of lanes of a batch; raises an error if it differs from `num_envs`."""
     if num_envs not in (None, batch.num_envs):
         raise envoi.EnvoiError(
             f"num_envs: expected {batch.num_envs}, the lanes of the batch, got {num_envs} envs per runner; "

@@ -1,4 +1,4 @@
-"""The output folder of a training job, written so that a kill at any moment is harmless.
+"""The output folder of a training job, written so that killing the process at any moment does no harm.
 
     config.yaml         the settings, and the versions of the packages that ran them
     state.json          progress of each trial as of its last checkpoint, and as of the one before
@@ -80,7 +80,7 @@ class TrialState:
     before: TrialState | None = None
 
     def goal_reached(self, settings: Settings) -> str | None:
-        """Returns the goal of the settings that it has reached, in words; None for none."""
+        """Returns a description of the goal that the trial has reached, or None if it has reached none."""
         goal, mean = settings.stop_return, self.return_mean
         if goal is not None and mean is not None and len(self.returns) >= LEAST and mean >= goal:
             return f"mean return {mean:.4g}"
@@ -89,12 +89,12 @@ class TrialState:
 
     @property
     def stopped_early(self) -> bool:
-        """True if a scheduler has stopped it, so that another goal does not continue it."""
+        """True if a scheduler has stopped the trial; a new goal does not continue such a trial."""
         return self.reached is not None and self.reached.startswith(STOPPED)
 
     @property
     def return_mean(self) -> float | None:
-        """Mean return of the last episodes; None before the first ended."""
+        """Mean return of the last episodes, or None before the first episode has ended."""
         return sum(self.returns) / len(self.returns) if self.returns else None
 
 
@@ -118,13 +118,13 @@ Observer = Callable[[Report], None]
 
 
 def best_trial(states: Mapping[int, TrialState]) -> int | None:
-    """Returns the index of the trial with the highest mean return; None if no trial has a checkpoint."""
+    """Returns the index of the trial with the highest mean return, or None if no trial has a checkpoint."""
     means = {index: state.return_mean for index, state in states.items() if state.checkpoint is not None}
     return max(means, key=lambda index: float("-inf") if (mean := means[index]) is None else mean, default=None)
 
 
 class FolderTaken(envoi.EnvoiError):
-    """Another job owns the folder."""
+    """Raised if another job owns the folder."""
 
 
 class RunFolder:
@@ -272,7 +272,7 @@ class RunFolder:
             return str(document["state"]), str(document["message"])
 
     def read_state(self, settings: Settings) -> dict[int, TrialState]:
-        """Reads the progress of each trial, by index, without checkpoints that no longer exist."""
+        """Reads the progress of each trial by index; drops checkpoints that no longer exist."""
         if not self.state.exists():
             return {trial.index: TrialState() for trial in settings.trials}
         with reading(self.state):
@@ -302,7 +302,7 @@ class RunFolder:
         temporary.replace(self.checkpoint)
 
     def damage(self, state: TrialState) -> str | None:
-        """Returns a damaged file of a trial's checkpoint, or None if all are intact."""
+        """Describes a damaged file of a trial's checkpoint; returns None if all files are intact."""
         return None if state.checkpoint is None else damaged(self.path / state.checkpoint)
 
     def append_progress(self, row: Mapping[str, Any]) -> None:
@@ -397,7 +397,7 @@ def _entries(path: Path) -> list[str]:
 
 
 def _csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Returns rows as lines of CSV, without a value where a row has none."""
+    """Returns rows as lines of CSV; a missing value is empty."""
     lines = io.StringIO()
     writer = csv.DictWriter(lines, columns, lineterminator="\n")
     writer.writerows(rows)

@@ -1,6 +1,6 @@
-"""The settings of a training job: all that is needed to run it and to resume it.
+"""The settings of a training job: everything that is needed to run and to resume it.
 
-Settings of RLlib have the names and values that `--set` and a config file give them: RLlib and Ray Tune check and apply
+RLlib's settings have the names and values that `--set` or a config file gives them; RLlib and Ray Tune check and apply
 them.
 """
 
@@ -107,8 +107,8 @@ class Settings(EnvOptions):
         num_learners: Processes that update the policy; 0 updates it in the trial's own process.
         track: Loggers of Ray Tune, of `wandb`, `mlflow`, `csv`, `json` and `tensorboard`; the last is always on.
         module: A module of your own, as "python:module:Class", a class derived from RLlib's `RLModule`.
-        contexts: The contexts of training: the path of a file, or a text such as "length=0.3..0.7"; see `configure`.
-        eval_contexts: The contexts of evaluations, in the same form; they then run every 10 iterations unless
+        contexts: The training contexts: the path of a file, or a text such as "length=0.3..0.7"; see `configure`.
+        eval_contexts: The evaluation contexts, in the same form. Evaluations then run every 10 iterations unless
             `evaluate_every` is given.
         curriculum: How to choose `contexts`: "plr" (prioritized level replay), "learning-progress" of successes or,
             as in "learning-progress:0,500", of returns within bounds; None: in turn.
@@ -189,7 +189,7 @@ class Settings(EnvOptions):
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """The contexts and the curriculum as arguments of `configure`."""
+        """The contexts and the curriculum, as arguments of `configure`."""
         curriculum = None if self.curriculum is None else _curriculum_of(self.curriculum, self.seed)
         return {"contexts": self.contexts, "curriculum": curriculum, "eval_contexts": self.eval_contexts}
 
@@ -228,7 +228,7 @@ class Settings(EnvOptions):
                 )
 
     def env_of(self, overrides: Mapping[str, Any]) -> str:
-        """Returns the env's name with the arguments from overrides such as `env_config.size`."""
+        """Returns the env's name, with the arguments that overrides such as `env_config.size` add."""
         given = {name.removeprefix(ARGUMENT): value for name, value in overrides.items() if name.startswith(ARGUMENT)}
         if not given:
             return self.env
@@ -237,7 +237,7 @@ class Settings(EnvOptions):
 
     @property
     def spaces(self) -> dict[str, str]:
-        """The texts of the search spaces, by setting."""
+        """The search spaces as text, by setting."""
         return {name: value for name, value in self.set.items() if is_space(value)}
 
     @property
@@ -292,7 +292,7 @@ class Settings(EnvOptions):
 
 
 def split_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of `Settings` from options and settings of RLlib beside one another."""
+    """Converts a flat mapping of envoi's options and RLlib's settings to arguments of `Settings`."""
     known = {one.name for one in fields(Settings)} - {"set", "trials"}
     settings: dict[str, Any] = {}
     of_rllib = {**(values.get("set") or {})}
@@ -309,7 +309,7 @@ def split_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _upgrade(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a run of envoi 0.2, which had those of RLlib under `set`; the trials keep its samples."""
+    """Converts the settings of a run of envoi 0.2, which had RLlib's under `set`. The trials keep their samples."""
     fixed = read_overrides({name: one for name, one in values["set"].items() if not is_space(one)})
     trials: list[dict[str, Any]] = []
     for index, row in enumerate(values.get("trials", ())):
@@ -343,7 +343,7 @@ def _check_known(kind: str, name: str, known: Collection[str]) -> None:
 
 
 def _curriculum_of(text: str, seed: int) -> Curriculum:
-    """Makes the curriculum of a text such as "plr", or "learning-progress:0,500" with the bounds of returns."""
+    """Makes a curriculum from a text such as "plr", or "learning-progress:0,500" with the bounds of returns."""
     name, colon, ends = text.partition(":")
     _check_known("curriculum", name, CURRICULA)
     if not colon:
@@ -386,7 +386,7 @@ def yaml_loader() -> Any:
 
 
 def parse_value(text: str) -> Any:
-    """Reads a value as YAML has it, where True, False and None are as in Python."""
+    """Reads a value as YAML; also accepts Python's True, False and None."""
     import yaml
 
     try:
@@ -420,7 +420,7 @@ def make_space(text: str) -> Any:
 
 
 def sample_trials(values: Mapping[str, Any], samples: int, seed: int) -> list[dict[str, Any]]:
-    """Returns the settings of each trial: each combination of the grids `samples` times, the rest sampled by Tune."""
+    """Returns each trial's settings: all combinations of the grids, `samples` times; Tune samples the other spaces."""
     spaces = {name: _named(name, make_space, value) for name, value in values.items() if is_space(value)}
     if not spaces:
         return [dict(values)] * samples
@@ -435,7 +435,7 @@ def sample_trials(values: Mapping[str, Any], samples: int, seed: int) -> list[di
 
 
 def read_overrides(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads the texts among the values of settings, and refuses settings that have options of their own."""
+    """Parses settings that are given as text; raises an error for settings that have their own options."""
     read: dict[str, Any] = {}
     flat: dict[str, Any] = {}
     for name, value in values.items():
@@ -465,7 +465,7 @@ def _named(name: str, read: Any, value: Any) -> Any:
 
 
 def config_key(name: str, config: Mapping[str, Any]) -> str:
-    """Returns the key of a setting in the dict that Tune has of a config."""
+    """Returns the key of a setting in the dict into which Tune converts a config."""
     return next((key for key in (name, f"_{name}", name.rstrip("_")) if key in config), name)
 
 
@@ -477,10 +477,10 @@ def apply_overrides(
     own_module: bool = False,
     others: Iterable[str] = (),
 ) -> None:
-    """Sets settings on a config by its own methods.
+    """Sets settings on a config by calling the config's methods.
 
-    A dotted name changes one entry, and `lr` each of the rates that the algorithm has. `others` are further names that
-    an unknown one may mean.
+    A dotted name changes one entry, and `lr` changes all learning rates of the algorithm. `others` are more names that
+    the error for an unknown name may suggest.
     """
     methods = _methods(type(config))
     for name, value in values.items():
@@ -506,7 +506,7 @@ def apply_overrides(
 
 @cache
 def _methods(kind: type) -> dict[str, str]:
-    """Returns the methods of a config's class by the settings that they take."""
+    """Returns the name of the method of a config's class that takes each setting, by setting."""
     from ray.rllib.utils.from_config import NotProvided
 
     return {
@@ -521,7 +521,7 @@ def _methods(kind: type) -> dict[str, str]:
 
 @cache
 def _networks() -> dict[str, Any]:
-    """Returns the settings of RLlib's default networks with their defaults."""
+    """Returns the settings of RLlib's default networks and their default values."""
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
     return asdict(DefaultModelConfig())
@@ -533,7 +533,7 @@ def _merge(whole: Mapping[str, Any], path: list[str], value: Any) -> dict[str, A
 
 
 def _fit(name: str, value: Any, before: Any) -> Any:
-    """Returns a value in the kind of the one before, which RLlib checks only once it trains, if at all."""
+    """Checks that a value has the type of the previous one, which RLlib checks late or never; casts 1e5 to int."""
     if isinstance(before, int) and isinstance(value, float) and not isinstance(before, bool) and value.is_integer():
         return int(value)  # such as 1e5
     kinds = dict.fromkeys((int, float), "a number") | dict.fromkeys((list, tuple), "a list")

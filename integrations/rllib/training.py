@@ -54,7 +54,7 @@ class Job:
         settings: The settings of the job.
         states: The progress of each trial, by index.
         notes: Messages for the user before it runs, such as damaged checkpoints that it does not continue from.
-        grouping: The policies of several agents; None for one.
+        grouping: The policies of a multi-agent env; None for a single-agent env.
     """
 
     folder: RunFolder
@@ -164,7 +164,7 @@ def _record_errors(folder: RunFolder, settings: Settings) -> Iterator[None]:
 
 
 def _end(folder: RunFolder, settings: Settings, state: str, message: str) -> list[str]:
-    """Writes how a job ended, and plots its learning curve; returns what that lacks."""
+    """Writes how a job ended, and plots its learning curve. Returns a note if the plot failed."""
     folder.write_ending(state, message)
     rows = folder.read_progress()
     if not rows:
@@ -210,7 +210,7 @@ def resume(out: str | Path, *, observe: Observer | None = None, **changes: Any) 
 
 
 def _step_back(folder: RunFolder, states: dict[int, TrialState]) -> list[str]:
-    """Replaces each damaged checkpoint by the one before it."""
+    """Replaces each damaged checkpoint by the checkpoint before it; returns notes for the user."""
     notes: list[str] = []
     for index, state in states.items():
         if state.reached is not None or (found := folder.damage(state)) is None:
@@ -224,7 +224,7 @@ def _step_back(folder: RunFolder, states: dict[int, TrialState]) -> list[str]:
 
 
 def _check(settings: Settings) -> Grouping | None:
-    """Raises the errors that can be found before Ray is imported; returns the policies of several agents."""
+    """Raises errors that can be found before Ray starts; returns the policies of a multi-agent env, else None."""
     for package in ("ray", "torch"):
         if find_spec(package) is None:
             raise envoi.MissingBackend(f"{package} is not installed; pip install 'envoi[rllib]'")
@@ -255,7 +255,7 @@ def _check(settings: Settings) -> Grouping | None:
 
 
 def _check_with_rllib(settings: Settings) -> None:
-    """Lets RLlib check the settings of each trial and a module of the user's, before a file is written."""
+    """Checks each trial's settings and the user's module with RLlib, before any file is written."""
     from .configuration import load_algorithm
     from .tuning import load_module
 

@@ -130,7 +130,7 @@ def run(
 
 
 def _shared_config(job: Job, todo: list[Trial]) -> AlgorithmConfig:
-    """Returns the config that all trials have in common, without what `settings.set` gives."""
+    """Returns the config that all trials share, without the settings in `settings.set`."""
     settings, folder = job.settings, job.folder
     options = asdict(EnvOptions.of(settings))
     if settings.module is not None and options["action_masks"] == "auto":
@@ -165,7 +165,7 @@ def _shared_config(job: Job, todo: list[Trial]) -> AlgorithmConfig:
 
 
 def _load_checkpoint(checkpoints: Mapping[int, Path], failure: Path, *, algorithm: Any, **_: Any) -> None:
-    """Loads a trial's checkpoint when its algorithm is built; of a failure there Tune would not pass on the reason."""
+    """Loads a trial's checkpoint when its algorithm is built. Records a failure, because Tune would lose its reason."""
     path = checkpoints.get(algorithm.config.seed)
     if path is None:
         return
@@ -179,7 +179,7 @@ def _load_checkpoint(checkpoints: Mapping[int, Path], failure: Path, *, algorith
 
 @contextmanager
 def _ray(settings: Settings, interruption: Interruption, log_to_driver: bool) -> Iterator[None]:
-    """Provides Ray while it is entered: the one of this process, a cluster's, or a new one on this machine."""
+    """Provides Ray inside its `with` block: this process's running Ray, a cluster, or a new one on this machine."""
     if ray.is_initialized():
         yield
         return
@@ -219,7 +219,7 @@ def _start_ray(settings: Settings, **shared: Any) -> None:
 def param_space(
     base: AlgorithmConfig, settings: Settings, overrides: Mapping[int, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Returns the search space for `ray.tune.Tuner`: a grid of the seeds, which fix the rest."""
+    """Returns the search space for `ray.tune.Tuner`: a grid of seeds; the seed determines all other settings."""
     whole = base.to_dict()
     changed = {seed: _changed_entries(base, settings, values) for seed, values in overrides.items()}
     space: dict[str, Any] = {**whole, "seed": tune.grid_search(list(changed))}
@@ -234,7 +234,7 @@ def _value_of_seed(values: Mapping[int, Any], spec: Any) -> Any:
 
 
 def _changed_entries(base: AlgorithmConfig, settings: Settings, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the entries of a config's dict that overrides change; checks them as RLlib does."""
+    """Returns the entries of a config's dict that overrides change; lets RLlib validate them."""
     config = base.copy(copy_frozen=False)
     apply_overrides(config, overrides, settings.algo, own_module=settings.module is not None)
     try:
@@ -248,7 +248,7 @@ def _changed_entries(base: AlgorithmConfig, settings: Settings, overrides: Mappi
 
 
 def _as_text(value: Any) -> str:
-    """Returns a plain value as text to compare; of others the class, because copies of them differ."""
+    """Returns text by which to compare values: plain values in full, other objects by class, as their copies differ."""
     return json.dumps(value, skipkeys=True, default=lambda one: vars(one) if is_dataclass(one) else str(type(one)))
 
 
@@ -269,7 +269,7 @@ def _set_evaluation(config: AlgorithmConfig, interval: int) -> None:
 
 
 def load_module(reference: str) -> type[RLModule]:
-    """Returns the class that `python:module:Class` names."""
+    """Imports the class that `python:module:Class` names."""
     _, name, attribute = reference.split(":", 2)
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
@@ -290,7 +290,7 @@ def load_module(reference: str) -> type[RLModule]:
 
 
 def set_rates(*, algorithm: Any, **_: Any) -> None:
-    """Sets the learning rates of an algorithm's config again, as the checkpoint of another trial brings its own."""
+    """Sets the learning rates of an algorithm's config again, because another trial's checkpoint replaces them."""
 
     def set_again(learner: Any) -> None:
         for optimizer, schedule in learner._optimizer_lr_schedules.items():
@@ -300,7 +300,7 @@ def set_rates(*, algorithm: Any, **_: Any) -> None:
 
 
 def make_scheduler(settings: Settings, config: Mapping[str, Any]) -> TrialScheduler:
-    """Returns the scheduler of a job, whose budget is `stop_steps`, or else 1,000,000 env steps."""
+    """Makes the scheduler of a job. Its budget is `stop_steps`, or 1,000,000 env steps without that."""
     budget = settings.stop_steps or DEFAULT_STOP_STEPS
     ends: dict[str, Any] = {"time_attr": "num_env_steps_sampled_lifetime", "mode": "max"}
     ends["metric"] = "env_runners/episode_return_mean"
@@ -319,7 +319,7 @@ def make_scheduler(settings: Settings, config: Mapping[str, Any]) -> TrialSchedu
 
 
 def _mutations(settings: Settings, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the spaces of the settings by their keys in a config; those of several values as lists."""
+    """Returns the search spaces by the settings' keys in a config; grids and choices become lists."""
     found: dict[str, Any] = {}
     for name, text in settings.spaces.items():
         space = make_space(text)
@@ -330,7 +330,7 @@ def _mutations(settings: Settings, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Population(PopulationBasedTraining):
-    """Population based training inside the search spaces, and with a seed of its own for each trial."""
+    """Population based training that stays inside the search spaces, and keeps each trial's seed."""
 
     def _get_new_config(self, trial: Any, trial_to_clone: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         config, operations = super()._get_new_config(trial, trial_to_clone)
@@ -350,7 +350,7 @@ class _Population(PopulationBasedTraining):
 
 
 def make_trackers(settings: Settings, folder: RunFolder, failures: dict[str, str]) -> list[tune.Callback]:
-    """Makes the loggers of a job; one that fails is named in `failures` and rests, in place of ending the job."""
+    """Makes the loggers of a job. A logger that fails is added to `failures` and disabled; the job continues."""
     names = {*settings.track, "tensorboard"} if find_spec(TRACKERS["tensorboard"]) else {*settings.track}
     made: list[tune.Callback] = []
     for name in sorted(names):
@@ -440,11 +440,11 @@ class Recorder(tune.Callback, tune.Stopper):
         return state.reached is not None or self._ending
 
     def stop_all(self) -> bool:
-        """Returns True if the job ends and no trial has a result to save."""
+        """Returns True if the job is ending and no trial has results left to save."""
         return self._ending and not self._running
 
     def _note_changes(self, index: int, config: Mapping[str, Any]) -> None:
-        """Notes that population based training has given a trial other settings, and the weights of another trial."""
+        """Records that population based training gave a trial other settings and another trial's weights."""
         before, state = self._overrides(index), self._live[index]
         first = {name: find(self._settings.algo).rates[0] if name == "lr" else name for name in self._settings.spaces}
         after = {**before, **{name: config[config_key(one, config)] for name, one in first.items()}}
@@ -490,7 +490,7 @@ class Recorder(tune.Callback, tune.Stopper):
             self._observe(Report(self._settings.trials[index], copy.deepcopy(state), self._speed[index]))
 
     def on_checkpoint(self, *, trial: TuneTrial, checkpoint: Any, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Records that a checkpoint is complete; its trial waits for it, so the live state belongs to it."""
+        """Records that a checkpoint is complete. The trial waited for it, so the live state is the checkpoint's."""
         index = self._index_of(trial.config)
         path = Path(checkpoint.path).relative_to(self._folder.path.resolve()).as_posix()
         before = replace(self.saved[index], before=None) if self.saved[index].checkpoint else None
@@ -567,7 +567,7 @@ def _finite(value: Any) -> float | None:
 
 
 def _error_of(trial: TuneTrial) -> BaseException | None:
-    """Returns the error of a trial, which Tune copies to the storage only later."""
+    """Returns the error of a trial; reads Tune's file directly, because Tune copies it to the storage later."""
     path = Path(trial.pickled_error_file or "")
     if not path.is_file():
         return trial.get_pickled_error() or trial.get_error()
@@ -576,7 +576,7 @@ def _error_of(trial: TuneTrial) -> BaseException | None:
 
 
 def _cause_of(error: Any) -> str:
-    """Returns the root cause of an error that came through Ray, as one line."""
+    """Returns the root cause of an error from Ray as one line."""
     if error is None:
         return "Ray gave no reason"
     while (inner := getattr(error, "cause", None) or error.__cause__) is not None and inner is not error:
