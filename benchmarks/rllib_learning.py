@@ -46,8 +46,8 @@ def learn(asked: argparse.Namespace, runner: str, seed: int) -> dict[str, Any]:
     while taken < asked.steps:
         found = algorithm.train()["env_runners"]
         taken += int(found["num_env_steps_sampled"])
-        means = {None: found.get("episode_return_mean"), **found.get("agent_episode_returns_mean", {})}
-        mean = float(means.get(asked.agent) or np.nan)
+        means = {None: found.get("episode_return_mean", np.nan), **found.get("agent_episode_returns_mean", {})}
+        mean = float(means.get(asked.agent, np.nan))
         if mean >= asked.reach and np.isnan(reached):
             reached = taken
         if taken > 0.8 * asked.steps:
