@@ -73,6 +73,7 @@ def test_agents_share_policies_as_asked_or_as_their_spaces_allow(way, agents, ex
         ({"a": [*ALIKE], "b": ["walker_1"]}, ALIKE, "the agent 'walker_1' has two policies, 'a' and 'b'"),
         ({"a": [*ALIKE], "b": []}, ALIKE, "policies['b']: expected at least one agent"),
         ({"a/b": [*ALIKE]}, ALIKE, "'a/b' cannot be the name of a policy"),
+        ({"default_policy": [*ALIKE]}, ALIKE, "'default_policy' cannot be the name of a policy"),
         (lambda agent: None, ALIKE, "expected the name of a policy for the agent 'walker_0', got None"),
     ],
 )

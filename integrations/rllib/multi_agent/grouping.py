@@ -94,10 +94,10 @@ def group_agents(policies: Policies | None, spaces: Mapping[Any, tuple[Any, Any]
     else:
         way, groups = "custom", _custom(policies, spaces)
     for name in groups:
-        if not name or _BAD_IN_NAMES.search(name) or name[-1] in " .":
+        if not name or _BAD_IN_NAMES.search(name) or name[-1] in " ." or [*groups] == ["default_policy"]:
             raise envoi.EnvoiError(
                 f"policies: {name!r} cannot be the name of a policy, which names a folder of the checkpoint; "
-                'leave out < > : " / \\ | ? , and a space or dot at its end'
+                'leave out < > : " / \\ | ? , a space or dot at its end, and "default_policy", that of one agent'
             )
     _check_spaces(way, groups, spaces)
     return Grouping(way, tuple(spaces), groups, spaces)
