@@ -46,7 +46,7 @@ class Framework:
 
     @property
     def in_use(self) -> bool:
-        """True if the framework or its adapter has been imported; otherwise no object is one of its environments."""
+        """True if the framework or its adapter has been imported; if not, no object can be one of its environments."""
         if self.package in sys.modules and sys.modules[self.package] is None:  # how an import is forbidden
             return False
         return self.package in sys.modules or f"envoi.adapters.{self.name}" in sys.modules

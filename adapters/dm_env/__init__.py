@@ -16,7 +16,7 @@
 | `info` | the form's `info` |
 | `reset(seed=s, options=…)` | `to_dm_env(env, seed=s)`; the form's `seed(s)`, `reset_options`, for the next reset |
 
-A spec that is made from a core one remembers it. In a foreign spec, a scalar bounded integer is read as a `Discrete`
+A spec that is made from a core spec remembers that. In a foreign spec, a scalar bounded integer is read as a `Discrete`
 if it is an action and as an `Array` if it is an observation; a `DiscreteArray` is always a `Discrete`. A number of
 another type than its spec declares (an integer reward in a float64 spec) is cast if no information is lost.
 

@@ -203,7 +203,7 @@ class ToDmEnv(SpecMethods, OpenForm, dm_env.Environment):
         return self._episode.begin()
 
     def step(self, action: Any) -> TimeStep:
-        """Acts once; starts a new episode instead if none is running. See `dm_env.Environment.step`."""
+        """Runs one step; starts a new episode instead if none is running. See `dm_env.Environment.step`."""
         if self._episode.restart:
             return self.reset()
         return self._time_step(action)

@@ -9,12 +9,12 @@
 | a batch of one of these | the spec of one lane, as in a `SyncVectorEnv` |
 | anything else | None, as for an environment that is not in gymnasium's registry |
 
-It is None too where `make` could not repeat the environment: around it is a wrapper whose class cannot be imported or
-whose arguments JSON would change, or a rewarder or a context was set on it. Attributes set by hand, and
+It is also None if `make` could not repeat the environment: if the class of a wrapper cannot be imported, JSON would
+change a wrapper's arguments, or a rewarder or a context was set on it. Attributes set by hand, and
 `validate=True`, are not in a spec.
 
 `max_episode_steps` is the maximal number of steps in an episode of the form; `gymnasium.make` puts a `TimeLimit` of
-as many steps around it. It is None if that would end other episodes than the form does.
+as many steps around it. It is None if that would truncate other episodes than the form does.
 
 A spec is computed each time it is read.
 """

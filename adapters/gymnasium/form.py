@@ -111,7 +111,7 @@ class ToGymnasium(DescribedForm, OpenForm, gymnasium.Env[Any, Any]):
         return (observation if self._encode is None else self._encode(observation)), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
-        """Acts once; see `gymnasium.Env.step`."""
+        """Runs one step; see `gymnasium.Env.step`."""
         return self._five_values(action)
 
     @property

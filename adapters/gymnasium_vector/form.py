@@ -116,7 +116,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         return (observation if self._encode is None else self._encode(observation)), dict(entries)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[Any, Any]]:
-        """Acts once in each lane, and resets lanes as the auto-reset mode defines; see `VectorEnv.step`."""
+        """Runs one step in each lane, and resets lanes as the auto-reset mode defines; see `VectorEnv.step`."""
         if type(actions) is not ndarray or actions.shape != self._flat_shape:
             actions = self._decode(actions)
         self._last = result = self._step(actions, self._over)

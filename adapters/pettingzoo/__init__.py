@@ -11,11 +11,11 @@
 | a discount that is not the default (0 if terminated, else 1) | `info["discount"]` |
 | `infos["__common__"]`, of no specific agent | `info["__common__"]` of each agent |
 | the action mask | `info["action_mask"]`; an import copies an observation's `"action_mask"` there |
-| an environment of one agent | one of `"agent_0"` |
+| a single-agent environment | an environment with the agent `"agent_0"` |
 
 An import accepts dicts in any order, infos in which agents are missing, extra keys of infos (which are put under
 `"__common__"`), and an end without a final observation (the last one is repeated, and marked as synthetic). In an AEC
-environment that is declared parallelizable, all agents act at once, see `envoi.adapters.pettingzoo_aec`.
+environment that is declared parallelizable, all agents act simultaneously, see `envoi.adapters.pettingzoo_aec`.
 
 What is lost:
 

@@ -9,10 +9,10 @@
 | observations, also of waiting agents | `observe(agent)` |
 | the action mask | `info["action_mask"]`; if there are masks, all zeros for an agent that does not act |
 
-In an import, a step is one action of `agent_selection`, whose turn it is. The import itself makes the turns of ended
-agents, with None: an agent ends, with the values of `last()`, in the step after which the source gives it that turn,
-which most sources do at once. Rewards are summed as by `last()`. With `simultaneous` a step is a whole cycle, in which
-each agent in play acts once; a source that is declared parallelizable promises that only the end of a cycle matters.
+In an import, a step is one action of `agent_selection`, whose turn it is. The import itself makes the last turns of
+ended agents, with the action None. An agent ends, with the values of `last()`, in the step after which the source gives
+it that turn; most sources do so immediately. Rewards are summed as by `last()`. With `simultaneous`, a step is a cycle
+in which each agent in play acts once; a source declared parallelizable promises that only the end of a cycle matters.
 
 What is lost:
 

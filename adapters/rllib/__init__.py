@@ -18,7 +18,7 @@ does not start at 0 gets invalid actions). The form for RLlib is therefore canon
 | a batch, or n lanes for `gym_env_vectorize_mode="vector_entry_point"` | `RLlibVectorEnv`, a gymnasium `VectorEnv` |
 
 With `canonical="structured"`, any image stays an image, beside a vector of the other leaves; see
-`envoi.adapters.rllib.observations`. With `canonical=False` the spaces are those of `envoi.adapters.gymnasium`, and
+`envoi.adapters.rllib.observations`. With `canonical=False` the spaces are as in `envoi.adapters.gymnasium`, and
 nothing is narrowed.
 
 What is lost:
@@ -38,7 +38,7 @@ RLlib itself ignores discounts: it bootstraps across a discount of 0 if the epis
 
 Seeds: RLlib gives lane i of worker k the seed s + k + i, so lanes of different workers can have the same seed, and it
 may send the same seed for each rollout. Here the seed of an episode is computed from RLlib's seed, the worker, and
-the flag that it evaluates. In training, a repeated seed continues the random streams instead of restarting them.
+whether the worker evaluates. In training, a repeated seed continues the random streams instead of restarting them.
 
 Contexts: lane i of worker k, with n lanes per worker, has lane number k · n + i (`Process.assign_lane`), so a
 round-robin selector starts at a different context in each lane.

@@ -170,7 +170,7 @@ class RLlibEnv(CodedForm, ToGymnasium):
         return (encoded if self._masks is None else self._masks.beside(encoded, info, observation)), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
-        """Acts once; see `gymnasium.Env.step`. `info["discount"]` holds a discount other than the default."""
+        """Runs one step; see `gymnasium.Env.step`. `info["discount"]` holds a discount other than the default."""
         if self._decode is not None:
             action = self._decode(action)
         self._last = step = self._step(action)
@@ -232,7 +232,7 @@ class RLlibVectorEnv(CodedForm, ToGymnasiumVector):
         return self._beside(observation), _with_string_keys(infos)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[Any, Any]]:
-        """Acts once in each lane; a lane that has ended begins a new episode instead."""
+        """Runs one step in each lane; a lane that has ended begins a new episode instead."""
         observation, reward, terminated, truncated, infos = super().step(actions)
         return self._beside(observation), reward, terminated, truncated, _with_string_keys(infos)
 

@@ -118,7 +118,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, AgentsForm, MultiAgentEnv):
         return (observations if self._is_plain else self.encode_observations(observations, infos)), infos
 
     def step(self, action_dict: Mapping[Any, Any]) -> Any:
-        """Acts once; see `MultiAgentEnv.step`."""
+        """Runs one step; see `MultiAgentEnv.step`."""
         if decode := self._decoders:
             action_dict = {agent: decode[agent](a) if agent in decode else a for agent, a in action_dict.items()}
         self._last = step = self._step(action_dict)

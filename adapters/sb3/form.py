@@ -113,7 +113,7 @@ class ToSB3(AnyForm, _VecEnv):
         self._actions = self._decode(actions)
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Acts once in every lane, and resets those whose episode ends; see `VecEnv.step_wait`."""
+        """Runs one step in every lane, and resets lanes whose episode ends; see `VecEnv.step_wait`."""
         actions, self._actions = self._actions, None
         if actions is None:
             raise EpisodeError("step_wait: no step is under way; call step_async(actions) first")

@@ -17,7 +17,7 @@
 | snapshots | `get_state()`, `set_state(token)` |
 | a batch | `batched`; each lane begins a new episode in the step after its `LAST` |
 
-A spec that is made from a core one remembers it. In a foreign spec, a scalar bounded integer is read as a `Discrete`
+A spec that is made from a core spec remembers that. In a foreign spec, a scalar bounded integer is read as a `Discrete`
 if it is an action and as an `Array` if it is an observation; bounds at the greatest finite numbers are read as none.
 Agents compute with float32, so rewards and discounts are converted to it; `to_tf_agents(env, exact=True)` keeps their
 dtypes.

@@ -213,7 +213,7 @@ class PyEnvironment(ABC):
         return self._current_time_step
 
     def step(self, action: Any) -> TimeStep:
-        """Acts once and returns the time step; before the first reset, starts an episode instead."""
+        """Runs one step and returns its time step; before the first reset, starts an episode instead."""
         if self._current_time_step is None:
             return self.reset()
         self._current_time_step = self._step(action)

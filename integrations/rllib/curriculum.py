@@ -393,7 +393,7 @@ def chooser_of(algorithm: Any) -> Chooser | None:
 
 
 def curriculum_of(algorithm: Any) -> Any:
-    """Returns the curriculum of an algorithm that was configured with one: the object that chooses and learns.
+    """Returns the curriculum object of an algorithm, which chooses its contexts and learns from its episodes.
 
     Raises:
         envoi.EnvoiError: The algorithm has no curriculum.

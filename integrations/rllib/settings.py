@@ -84,8 +84,8 @@ class Settings(EnvOptions):
         samples: Trials for each combination of the grids in `set`, which differ in seed and in sampled values;
             `num_samples` of Ray Tune.
         num_env_runners: Processes that step envs; 0 steps them in the trial's own process.
-        num_envs_per_runner: Envs that each of them steps together; None for the default of the algorithm, or the lanes
-            of a batch.
+        num_envs_per_runner: Envs that each env runner steps together; None for the algorithm's default, or for the
+            lanes of a batch.
         seed: Seed of the first trial; the next have the numbers after it.
         stop_return: Stop a trial when the mean return over its last 100 episodes (at least 20) reaches this.
         stop_steps: Stop a trial after this many env steps; if no stop is set, 1,000,000.
@@ -105,13 +105,13 @@ class Settings(EnvOptions):
         evaluate_every: Iterations between evaluations, which run without exploration; None for no evaluations.
         gpus: GPUs of each trial, divided among its learners; may be a fraction.
         num_learners: Processes that update the policy; 0 updates it in the trial's own process.
-        track: Loggers of Ray Tune, of `wandb`, `mlflow`, `csv`, `json` and `tensorboard`; the last is always on.
+        track: Loggers of Ray Tune: `wandb`, `mlflow`, `csv`, `json` or `tensorboard`, which is always on.
         module: A module of your own, as "python:module:Class", a class derived from RLlib's `RLModule`.
         contexts: The training contexts: the path of a file, or a text such as "length=0.3..0.7"; see `configure`.
         eval_contexts: The evaluation contexts, in the same form. Evaluations then run every 10 iterations unless
             `evaluate_every` is given.
-        curriculum: How to choose `contexts`: "plr" (prioritized level replay), "learning-progress" of successes or,
-            as in "learning-progress:0,500", of returns within bounds; None: in turn.
+        curriculum: How to choose `contexts`: "plr" (prioritized level replay), "learning-progress" (of successes)
+            or "learning-progress:0,500" (of returns within these bounds); None uses them in turn.
         trials: The trials; empty for those that `set`, `samples` and `seed` make.
 
     Raises:
