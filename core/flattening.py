@@ -88,7 +88,7 @@ def encoder(leaf: Leaf) -> Callable[[Any], Any] | None:
 
 
 def _wide(integers: Any) -> NDArray[np.int64]:
-    """Returns integers as int64; uint64 may wrap, which leaves differences of two results right."""
+    """Converts integers to int64. A uint64 may wrap, but differences between two results stay correct."""
     return np.asarray(integers).astype(np.int64)
 
 
@@ -149,7 +149,7 @@ class Flattening:
     """Converts values of a nested spec to one flat array and back.
 
     A scalar takes one number, an array takes its elements in C order, and an array of size 0 takes none. With
-    `discrete="one_hot"`, a `Discrete` takes n numbers, of which one is 1, and so does each element of a
+    `discrete="one_hot"`, a `Discrete` takes n numbers, one 1 and otherwise 0, and so does each element of a
     `MultiDiscrete`. One-hot numbers fit every dtype, so other leaves determine the dtype if there are any.
 
     The choices of `dtype`:
@@ -249,7 +249,7 @@ class Flattening:
 def _in_order(
     spec: SpecTree, order: str, path: str, keys: tuple[Any, ...] = ()
 ) -> Iterator[tuple[str, tuple[Any, ...], Spec]]:
-    """Yields the `(path, keys, leaf)` of each leaf, in the order of the flat array."""
+    """Yields `(path, keys, leaf)` for each leaf, in the order of the flat array."""
     if not tree.is_branch(spec):
         yield path, keys, spec
         return
@@ -360,9 +360,9 @@ def _writers(leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> tuple[Write, Calla
 
 
 def _filled_in(places: Sequence[tuple[Any, slice]], dtype: np.dtype[Any]) -> Write:
-    """Returns a function that assigns the slices of an array.
+    """Returns a function that fills the slices of a new array with values.
 
-    Its attribute `step_lines` is the same without a loop, for written steps; see `envoi.wrapping.change.Change`.
+    Its attribute `step_lines` has the same code unrolled, for written steps; see `envoi.wrapping.change.Change`.
     """
     size, empty = places[-1][1].stop, np.empty
 
@@ -382,7 +382,7 @@ def _filled_in(places: Sequence[tuple[Any, slice]], dtype: np.dtype[Any]) -> Wri
 
 
 def _gatherer(keys: list[tuple[Any, ...]]) -> Callable[[Any], Sequence[Any]]:
-    """Returns a function that looks up the leaves of a nested value at `keys`."""
+    """Returns a function that looks up the leaves of a nested value by their keys."""
     if len(keys) > 1 and all(len(path) == 1 for path in keys):
         return itemgetter(*(path[0] for path in keys))
 

@@ -39,9 +39,9 @@ def stacker(spec: SpecTree) -> Callable[[Sequence[Any]], Any]:
 
 
 def splitter(spec: SpecTree, n: int) -> Callable[[Any], Sequence[Any]]:
-    """Returns a function that splits a batched value, once, into the values of each lane.
+    """Returns a function that splits a batched value into a sequence with each lane's value.
 
-    Those of a `Discrete` are Python's integers: a division by one that is 0 raises, as it does in a kernel.
+    Values of a `Discrete` become Python integers, so that dividing by 0 raises an error, as it does in a kernel.
     """
     if isinstance(spec, Discrete):
         return lambda values: values.tolist() if isinstance(values, AnyArray) else values
@@ -60,21 +60,21 @@ def splitter(spec: SpecTree, n: int) -> Callable[[Any], Sequence[Any]]:
 
 
 def lane(spec: SpecTree, values: Any, index: int) -> Any:
-    """Returns one lane's value of a batched value; its arrays are views."""
+    """Returns one lane of a batched value; its arrays are views."""
     if isinstance(spec, Spec):
         return values[index]
     return tree.rebuild(spec, [lane(sub, values[key], index) for _, key, sub in tree.children(spec)])
 
 
 def take(values: Any, index: Any) -> Any:
-    """Returns the chosen lanes of a tree of arrays."""
+    """Returns the lanes at `index` of a tree of arrays."""
     if isinstance(values, AnyArray):
         return values[index]
     return tree.map_leaves(lambda leaf: leaf[index], values)
 
 
 def alike(row: NDArray[Any], n: int) -> NDArray[Any]:
-    """Returns an array of n equal lanes that takes the memory of one.
+    """Returns an array with n equal lanes that only stores one.
 
     numpy computes with it as fast as with a scalar.
     """
@@ -83,7 +83,7 @@ def alike(row: NDArray[Any], n: int) -> NDArray[Any]:
 
 
 def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
-    """Returns a tree of arrays with new values in some lanes; the original is not changed."""
+    """Returns a copy of a tree of arrays with new values in some lanes."""
     if isinstance(values, AnyArray):
         if not values.strides[0] and _has_rows_of(values, some):
             return values  # equal in all lanes, before and after
@@ -97,7 +97,7 @@ def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
 
 
 def put_lanes(spec: SpecTree, values: Any, index: NDArray[np.intp], some: Sequence[Any]) -> Any:
-    """Returns a batched value with other values in some lanes; without a spec, of a tuple with one entry per lane."""
+    """Returns a batched value with new values in some lanes. Without a spec, it is a tuple with an entry per lane."""
     if isinstance(spec, ARRAYS):
         array = np.array(values)
         if len(index):
@@ -113,7 +113,7 @@ def put_lanes(spec: SpecTree, values: Any, index: NDArray[np.intp], some: Sequen
 
 
 def _has_rows_of(alike: NDArray[Any], some: NDArray[Any]) -> bool:
-    """Returns True if arrays have the same dtype, and all their rows are equal."""
+    """Returns True if all rows of `some` equal the one repeated row of `alike`, and dtypes are equal."""
     rows = some if some.strides[0] else some[:1]
     return some.dtype == alike.dtype and rows.tobytes() == alike[0].tobytes() * len(rows)
 

@@ -141,13 +141,13 @@ _NO_GENERATORS = ("_root", "_entropy")
 
 
 class StreamStates:
-    """The saved states of many streams, to undo a refused step or to restore a snapshot.
+    """Saved states of many streams, to undo a refused step or to restore a snapshot.
 
-    Copying a generator takes as long as thousands of numbers, so states are copied as memory where that is known.
+    Copying a generator takes as long as thousands of numbers, so states are copied as raw memory where possible.
 
     Args:
         streams: The streams.
-        names: Streams that are made now if they are not there yet, because they may be used before they return.
+        names: Streams to create now if they do not exist yet, because they may be used before `put_back`.
     """
 
     def __init__(self, streams: Iterable[Streams], names: Sequence[str] = ()) -> None:
@@ -171,27 +171,27 @@ class StreamStates:
                 yield name
 
     def take(self) -> None:
-        """Takes the states of now, of the generators that were there at first."""
+        """Saves the present states of the generators that existed at construction."""
         self._words = b"".join(self._views)
         self._states = [bits.state for bits in self._others]
 
     def now(self) -> StreamStates:
-        """Returns the states of now, of the same generators."""
+        """Returns an object with the present states of the same generators."""
         states = StreamStates.__new__(StreamStates)
         vars(states).update(vars(self))
         states.take()
         return states
 
     def cover(self, streams: list[Streams]) -> bool:
-        """Returns True if these are the very streams, and no generator of theirs was made since."""
+        """Returns True if the streams are the same objects, and have created no generator since."""
         return self._streams == streams and self._size == sum(map(len, self._dicts))
 
     def are_of(self, streams: list[Streams]) -> bool:
-        """Returns True if these are the very streams."""
+        """Returns True if the streams are the same objects."""
         return self._streams == streams
 
     def put_back(self) -> None:
-        """Returns the streams to the states."""
+        """Restores the saved states."""
         for streams, made in zip(self._streams, self._made, strict=True):
             for name in vars(streams).keys() - {*_NO_GENERATORS, *made}:
                 delattr(streams, name)  # made since, out of the seed
@@ -203,7 +203,7 @@ class StreamStates:
             bits.state = state
 
     def copies(self) -> list[Streams]:
-        """Returns streams in these states, which share nothing with the first ones or with each other's copies."""
+        """Returns new streams in the saved states, which share nothing with the originals or other copies."""
         words, others, start = self._words, iter(zip(self._others, self._states, strict=True)), 0
         made: dict[int, Streams] = {}
         for streams, names in zip(self._streams, self._made, strict=True):
@@ -233,9 +233,9 @@ class StreamStates:
 
 
 def state_memory(generator: np.random.Generator) -> list[memoryview] | None:
-    """Returns views of the memory that holds the state of a generator; None unless it is numpy's default kind.
+    """Returns views of a generator's state in memory; None unless it is numpy's default kind.
 
-    The views hold as long as the generator lives.
+    The views are valid as long as the generator exists.
     """
     bits: Any = generator.bit_generator
     if type(bits) is not np.random.PCG64 or not _memory_is_known():
@@ -244,11 +244,11 @@ def state_memory(generator: np.random.Generator) -> list[memoryview] | None:
 
 
 def addresses(generator: np.random.Generator) -> tuple[int, int, int, int, int]:
-    """Returns where a generator is, for compiled code.
+    """Returns the addresses of a generator, for compiled code.
 
     Returns:
-        The addresses of its state, and of the functions `next_double`, `next_uint32` and `next_uint64`; and of the four
-        numbers in its state, 0 if `state_memory` returns None. They hold as long as the generator lives.
+        The addresses of its state, of the functions `next_double`, `next_uint32` and `next_uint64`, and of the four
+        numbers in its state (0 if `state_memory` returns None). They are valid as long as the generator exists.
     """
     bits: Any = generator.bit_generator
     at = _struct_address(bits)
@@ -289,7 +289,7 @@ def _memory_is_known() -> bool:
 
 
 def batch_streams(seed: int | Sequence[int | None] | None, n: int) -> Streams | None:
-    """Returns the random streams of a batch whose lanes share them."""
+    """Returns the random streams that all lanes of a batch share."""
     if seed is None:
         return None
     if isinstance(seed, (Sequence, np.ndarray)):

@@ -1,4 +1,4 @@
-"""Models of several agents: pure functions over an explicit state, as `Model` is for one."""
+"""Multi-agent models: pure functions over an explicit state, like `Model` for a single agent."""
 
 from __future__ import annotations
 

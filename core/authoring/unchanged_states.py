@@ -1,4 +1,4 @@
-"""Finds functions of a model that change a state in place, and so lose the state before."""
+"""Finds functions of a model that modify a state in place, which would destroy the previous state."""
 
 from __future__ import annotations
 

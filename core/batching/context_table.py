@@ -1,4 +1,4 @@
-"""A table of contexts: a lane has an index into it rather than a dict of its own."""
+"""A table of contexts, in which lanes store row indices instead of dicts."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _NUMBERS = (Array, Discrete, MultiDiscrete, MultiBinary)
 class ModelLane(Env):
     """A single lane of a batch as an environment of its own, which behaves like the model.
 
-    Other attributes are those of the lane's model: `lane.force = 12.0` sets `force` of the model. Resetting or stepping
+    Other attributes come from the lane's model: `lane.force = 12.0` sets `force` of the model. Resetting or stepping
     the lane does not affect the others.
 
     Attributes:

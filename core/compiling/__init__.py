@@ -11,7 +11,7 @@ A `BatchModel` steps in numpy, and is not compiled.
     functions                 the model's functions, and all that their code depends on
     python_semantics          the visitor of numba's statements: what `self.x`, `x + 1`, `math.sin` are in a kernel
     exact_numbers             the table of Python's operators and functions of numbers, with Python's values or an error
-    kernel                    one loop, for these functions may branch, and take random numbers
+    kernel                    one loop over lanes, because these functions may branch and take random numbers
     kernel_functions          how it finds the trees of a lane, and stores what it computes
     random_functions          the methods of a lane's own generator, whose state the kernel advances
     layout, plan              the trees of n lanes as arrays, contexts as records; what a kernel is made from
@@ -19,9 +19,9 @@ A `BatchModel` steps in numpy, and is not compiled.
     runner                    a kernel with its arrays; checks actions before any lane acts
     choice                    when a batch compiles; compares a kernel with the interpreted functions before use
 
-**The same bits.** Numbers are int64, float64 and bool. Fast math is off. Of the functions of `math` and numpy only
-those are compiled that give equal bits, with Python's errors, and `**` calls C's `pow`. Random numbers come from the
+**The same bits.** Numbers are int64, float64 and bool. Fast math is off. Functions of `math` and numpy are only
+compiled if they give equal bits and raise Python's errors, and `**` calls C's `pow`. Random numbers come from the
 same generators in the same order.
 
-Only the modules that say so import numba, when something is compiled.
+Only modules whose docstring mentions it import numba, when something is compiled.
 """

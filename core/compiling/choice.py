@@ -1,4 +1,4 @@
-"""When a batch compiles: at once if it is asked to, else when that is worth the time.
+"""When a batch compiles: at once on request, otherwise as soon as it is worthwhile.
 
 With `"auto"`, lanes are interpreted until the steps have taken as long as compiling will take: several seconds, or a
 moment if an earlier process left the kernel on disk. A short run therefore never waits for a compiler, and a long one

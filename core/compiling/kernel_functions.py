@@ -1,6 +1,6 @@
 """Functions that the kernel calls; numba compiles them into it. Importing this module needs numba.
 
-A tree of arrays is one array, a tuple or a named tuple of arrays, whose first axis is that of lanes.
+A tree of arrays is one array, a tuple or a named tuple of arrays, whose first axis is the lanes.
 """
 
 from __future__ import annotations

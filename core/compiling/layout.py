@@ -1,9 +1,9 @@
 """Layouts: the arrays in which kernels find the trees of n lanes.
 
 Leaves     one array for each leaf: states, actions, observations
-Records    one array of records, whose fields are the numbers of a lane: contexts and settings, which few lines read
-Stream     a lane's generator; the kernel advances its very state, so that it continues in Python where the kernel left
-           it
+Records    one array of records, with a field for each number of a lane: contexts and settings, which are rarely read
+Stream     a lane's generator; the kernel advances the generator's own state, so that Python continues where the kernel
+           stopped
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The methods of a generator for kernels, with the bits of numpy's; see `layout.Stream`.
+"""A generator's methods for kernels, which return the same bits as numpy; see `layout.Stream`.
 
-The algorithms are those of numpy/random/src/distributions/distributions.c. Importing this module needs numba.
+The algorithms come from numpy/random/src/distributions/distributions.c. Importing this module needs numba.
 """
 
 from __future__ import annotations

@@ -205,9 +205,9 @@ class Selector(ABC):
     def corners(self, default: Context) -> list[dict[str, Any]]:
         """Returns contexts that bound all contexts that can be sampled; other features are as in `default`.
 
-        The first has the lowest value of each sampled feature, the last the highest. Of those between, one has all
-        others at their lowest for each further value of a feature, such as a choice of a `Categorical`: an environment
-        refuses there features of which one may exceed another.
+        The first has the lowest value of each sampled feature, the last the highest. In each other one, a single
+        feature has its highest value (or a further choice of a `Categorical`) and all others their lowest, so that an
+        environment can reject features such as a minimum that may exceed a maximum.
         """
         ends = {name: extremes(feature) for name, feature in self.drawn_from.items()}
         lowest, highest = ({**default, **{name: each[i] for name, each in ends.items()}} for i in (0, -1))

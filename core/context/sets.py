@@ -1,8 +1,8 @@
 """Sets of contexts: mappings from ids, which the user chooses, to contexts; in memory and in files.
 
-A file is YAML as PyYAML reads it, JSON, or CSV with a column `context_id` and one for each feature. JSON and CSV have
-only text for ids: text that an integer is written as is that integer. CSV has only text for values too: text that reads
-as a number, `true`, `false` or `null` has that value. `save_contexts` refuses what its file would give back otherwise.
+A file is YAML as PyYAML reads it, JSON, or CSV with a column `context_id` and one for each feature. In JSON and
+CSV, ids are text; the text of an integer is read as that integer. In CSV, values are text too; the text of a number,
+`true`, `false` or `null` is read as that value. `save_contexts` refuses contexts that would be read back differently.
 """
 
 from __future__ import annotations

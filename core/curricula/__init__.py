@@ -5,9 +5,8 @@
     curriculum = PrioritizedLevelReplay(seed=0)
     env = Contextual(load("envoi:cartpole"), contexts, context_selector=curriculum)
 
-The object itself is asked and informed. Batches, copies and forms of the environment share it. Its random numbers come
-from a generator of its own, one number a choice: equal seeds and an equal sequence of `select` and `tell` give equal
-choices, in every framework.
+Batches, copies and forms of the environment share this object. It has its own random generator and takes one number
+per choice: equal seeds and an equal sequence of calls to `select` and `tell` give equal choices, in every framework.
 """
 
 from .curriculum import Curriculum, Custom, Handed

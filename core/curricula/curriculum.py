@@ -1,4 +1,4 @@
-"""The base of curricula: what they know of episodes, their own random numbers, and their state."""
+"""The base class of curricula: statistics of episodes, random numbers, and saved state."""
 
 from __future__ import annotations
 

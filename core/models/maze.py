@@ -1,4 +1,4 @@
-"""Maze: find the goal of a maze of which the agent sees little."""
+"""Maze: find the goal in a maze that the agent only partially observes."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Pendulum(Model):
 
 
 def _times(factor: float, action: float, squared: bool) -> float:
-    """Multiplies a factor and the torque, or its square, with as many bits as gymnasium does for such an action."""
+    """Multiplies a factor by the torque or its square, in the precision that gymnasium uses for this action."""
     torque = min(max(action, -MAX_TORQUE), MAX_TORQUE)
     if IN_32_BITS and _in_32_bits(action) == action:
         return _in_32_bits(_in_32_bits(factor) * (_in_32_bits(torque * torque) if squared else torque))

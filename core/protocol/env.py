@@ -88,7 +88,7 @@ def as_step(program: Program) -> Finish:
 
 
 def refuse_masks(restart: Any = None, hold: Any = None) -> None:
-    """Raises an error for masks of lanes given to an environment that is no batch."""
+    """Raises an error if masks of lanes are given to an environment that is not a batch."""
     if restart is not None or hold is not None:
         name = "hold" if restart is None else "restart"
         raise SpecError(

@@ -1,4 +1,4 @@
-"""Which step of an environment others call: the rule that respects a step of the user's own.
+"""Finds the fastest step of an environment that other layers may call if users override `step`.
 
 One lane, several agents, and batches of models with the wrappers around them step by a program, see
 `envoi.steps.program`. Other batches have whole methods beside `step`:
@@ -8,7 +8,7 @@ One lane, several agents, and batches of models with the wrappers around them st
 | `step_program()` | the stages of a step | `program_of` | Model → gymnasium, over one by hand |
 | `step_rows(actions)` | all observations as one array | `rows_step` | PettingZoo parallel → vector env |
 
-A method is used unless a user's `step` contradicts it: `_beside_step` has the one rule for all of them.
+Each method is used unless a user overrides `step`; `_beside_step` has this rule for all of them.
 """
 
 from __future__ import annotations

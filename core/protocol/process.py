@@ -1,4 +1,4 @@
-"""`Process`, the base class of environments of one agent and of several: everything except `reset` and `step`."""
+"""`Process`, the base class of single- and multi-agent environments: everything except `reset` and `step`."""
 
 from __future__ import annotations
 
@@ -233,9 +233,9 @@ class Process(metaclass=Kind):
         raise SnapshotUnsupported(f"{type(self).__name__} does not support snapshots")
 
     def hold_episode(self) -> Callable[[], None]:
-        """Returns a function that takes the episode back to where it is now, because a step or reset has failed.
+        """Returns a function that restores the present episode, to call after a failed step or reset.
 
-        Random numbers stay taken. Steps of imported environments and of separate lanes cannot be undone.
+        Random generators are not rewound. Steps of imported environments and of separate lanes cannot be undone.
         """
         return taking_back(self, self._of_episode)
 
@@ -281,7 +281,7 @@ class Process(metaclass=Kind):
         """
 
     def render(self) -> Any:
-        """Renders the state as `render_mode` says; for `"rgb_array"`, returns uint8 of shape (height, width, 3)."""
+        """Renders the state in the format `render_mode`: for `"rgb_array"`, uint8 of shape (height, width, 3)."""
         return None
 
     def close(self) -> None:

@@ -1,14 +1,14 @@
-"""The agents of an environment of several: which are in play, which have ended, and whose turn it is.
+"""The agents of a multi-agent environment: which are in play, which have ended, and whose turn it is.
 
-A `Roster` never changes. A reset begins a new one, and a step in which agents join, end or pass the turn makes the next
-one from it, so that an error in between leaves everything as it was:
+A `Roster` is immutable. A reset makes a new one, and so does a step in which agents join, end or pass the turn, so that
+an error meanwhile changes nothing:
 
     roster = Roster(("a", "b", "c")).begin(["a", "b"])     # c joins late
     roster = roster.after(["b", "c"], ended=["a"])         # a ends, c joins
     roster = roster.after(ended=["b", "c"])                # the episode is over
     roster.after(["a"])                                    # EpisodeError: a has ended
 
-Every step in which nothing of this happens keeps the very same roster.
+All other steps keep the same roster object.
 """
 
 from __future__ import annotations

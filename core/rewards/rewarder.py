@@ -281,7 +281,7 @@ def spec_range(spec: SpecTree) -> tuple[float, float]:
 
 
 def _agents(*values: Any) -> list[Any]:
-    """Returns the agents of the mappings among some values, each once."""
+    """Returns all agents in the values that are mappings, without duplicates."""
     return list(dict.fromkeys(agent for value in values if isinstance(value, AnyMapping) for agent in value))
 
 
@@ -298,7 +298,7 @@ def _combined(specs: list[SpecTree], combine: Callable[[list[Array]], Array]) ->
 
 
 def _share(whole: Any, agent: Any, none: Any) -> Any:
-    """Returns an agent's entry of a mapping from agents, or the whole if it is not a mapping."""
+    """Returns an agent's entry of a mapping; anything else unchanged."""
     return whole.get(agent, none) if isinstance(whole, AnyMapping) else whole
 
 

@@ -260,7 +260,7 @@ Bound = NDArray[Any] | None
 
 
 def bounds(spec: Any) -> tuple[Bound, Bound]:
-    """Returns the lowest and highest value of each element; None for no bound, and for specs of other values."""
+    """Returns the lowest and highest value of each element; None if there is no bound or no array."""
     if isinstance(spec, Discrete):
         return np.asarray(spec.start, spec.dtype), np.asarray(spec.start + spec.n - 1, spec.dtype)
     if isinstance(spec, MultiDiscrete):
@@ -271,7 +271,7 @@ def bounds(spec: Any) -> tuple[Bound, Bound]:
 
 
 def bounds_or_inf(spec: Any) -> tuple[Bound, Bound]:
-    """Returns `bounds` in the form that `Array` takes: infinite for those integers that have no bound."""
+    """Returns `bounds` in the form that `Array` accepts: infinite for integers without a bound."""
     return (spec.low_or_inf, spec.high_or_inf) if isinstance(spec, Array) else bounds(spec)
 
 
@@ -281,7 +281,7 @@ def is_integer(value: Any) -> bool:
 
 
 def as_dtype(dtype: DTypeLike) -> np.dtype[Any]:
-    """Returns a dtype of numbers or bools, in the machine's byte order."""
+    """Returns a numpy dtype of numbers or bools, in native byte order."""
     try:
         result = np.dtype(dtype)
     except TypeError as error:
@@ -292,7 +292,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[Any]:
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:
-    """Returns the sizes of the axes as a tuple; `(n,)` for an integer n."""
+    """Returns a shape as a tuple; an integer n becomes `(n,)`."""
     try:
         result = (int(shape),) if is_integer(shape) else tuple(operator.index(size) for size in shape)
     except TypeError as error:
@@ -303,7 +303,7 @@ def as_shape(shape: Any) -> tuple[int, ...]:
 
 
 def as_numbers(value: ArrayLike, what: str) -> NDArray[Any]:
-    """Returns an array of the numbers in an argument."""
+    """Converts an argument to an array of numbers."""
     try:
         given = np.asarray(value)
         if given.dtype.kind == "O":  # Python integers, possibly beside infinities
@@ -316,7 +316,7 @@ def as_numbers(value: ArrayLike, what: str) -> NDArray[Any]:
 
 
 def as_read_only(value: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) -> NDArray[Any]:
-    """Returns an argument as a read-only array; a uniform one takes the memory of one element."""
+    """Converts an argument to a read-only array, which stores only one element if all are equal."""
     given = as_numbers(value, what)
     if dtype.kind in "iu" and given.size:
         info = np.iinfo(dtype)
@@ -340,7 +340,7 @@ def as_read_only(value: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...],
 
 
 def _exact(value: ArrayLike, given: NDArray[Any]) -> NDArray[Any]:
-    """Returns the array `given` of `value`, with the original Python integers in place of floats that rounded them."""
+    """Returns `given`, or for Python integers an object array of `value`, because floats may have rounded them."""
     return given if isinstance(value, np.ndarray) and value.dtype.kind != "O" else np.asarray(value, object)
 
 
@@ -355,7 +355,7 @@ def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
 def as_bounds(
     value: ArrayLike | None, dtype: np.dtype[Any], shape: tuple[int, ...], what: str
 ) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
-    """Returns the bounds on one side, and a mask of unbounded integers; None if all or none have a bound."""
+    """Returns the bounds on one side, and a mask of the unbounded integers (None if all or none have a bound)."""
     if value is None:
         return None, None
     given = as_numbers(value, what)
@@ -372,14 +372,14 @@ def as_bounds(
 
 
 def with_infinity(bound: Any, free: NDArray[np.bool_], infinity: float) -> NDArray[Any]:
-    """Returns integer bounds as an object array of Python integers, in which free elements are infinite."""
+    """Converts integer bounds to an object array of Python integers, with infinity for free elements."""
     result = bound.astype(object)
     result[free] = infinity
     return result
 
 
 def check_array(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], path: str) -> NDArray[Any]:
-    """Returns a value as an array if it has a given shape and dtype."""
+    """Checks that a value is an array of a given shape and dtype, and returns it."""
     if not isinstance(value, (AnyArray, AnyScalar)):
         raise SpecError(
             f"{path}: expected an array of shape {shape} and dtype {dtype}, got {shown(value)}; "

@@ -147,7 +147,7 @@ def _alike(a: SpecTree, b: SpecTree) -> bool:
 
 
 def _unnamed(value: Any) -> Any:
-    """Returns a spec, or one argument of a spec, without names."""
+    """Returns a spec, or an argument of one, without names."""
     if not isinstance(value, Spec):
         return tree.map_leaves(_unnamed, value) if tree.is_branch(value) else value
     arguments = {name: _unnamed(given) for name, given in value.arguments().items()}

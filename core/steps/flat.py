@@ -1,4 +1,4 @@
-"""The engine: it writes a program as one Python function, for one lane or many, which stores its results last.
+"""The engine: writes a program as one Python function, for one lane or many, that stores its results at the end.
 
     def make(record, gate, model, ...):
         def step(action):
@@ -12,8 +12,8 @@
             # ToGymnasium: five values
             return observation, reward, terminated, truncated, info
 
-The text is compiled once for each distinct composition of layers. Environments come in as arguments of `make`, so that
-two compositions of the same kinds of layers share one code object. Tracebacks and debuggers show its lines.
+The source is compiled once for each distinct composition of layers. Environments are arguments of `make`, so that two
+compositions with the same classes of layers share one code object. Tracebacks and debuggers show its lines.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ SIX_VALUES = Finish("a tuple of six values", f"return {', '.join(VALUES)}")
 def flat_step(
     program: Callable[..., Program], finish: Callable[[Program], Finish], layer: Any = None
 ) -> Callable[..., Any]:
-    """Writes the step of one lane, or of all lanes of a batch.
+    """Writes the step function of one lane, or of all lanes of a batch.
 
     Args:
-        program: Returns the program; called again when a layer's functions were replaced.
-        finish: Returns the end of the function for a program.
-        layer: A layer that the function must not hold, because it holds the function: it is the first argument of the
-            function, and of `program`, then.
+        program: Returns the program; called again after a layer's functions have been replaced.
+        finish: Returns the last lines of the function for a program.
+        layer: A layer that the function must not reference, because the layer stores the function. It is the first
+            argument of the function and of `program` instead.
     """
     return _write(program, finish, layer is not None, *() if layer is None else (layer,))[0]
 
 
 def _write(program: Any, finish: Any, is_apart: bool, *arguments: Any) -> tuple[Callable[..., Any], Gate]:
-    """Writes a step; a gate does so again, for `arguments` of a call."""
+    """Writes a step; a gate calls it again, for the `arguments` of a call."""
     layers = arguments[:1] if is_apart else ()
     made: Program = program(*layers)
     # A partial, because a function that refers to itself would keep the layers alive.

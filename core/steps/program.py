@@ -33,18 +33,18 @@ USUAL = {"reward": "0.0", "terminated": "False", "truncated": "False", "discount
 
 @dataclass(frozen=True)
 class Stage:
-    """The share of one layer in a step.
+    """The part of a step that one layer contributes.
 
     Attributes:
-        title: The layer and what it does, for the comment above its lines: text of the library, never of a user.
-        lines: Statements. Names that begin with an underscore are the stage's own; they last no longer than it.
+        title: The layer and what it does, as a comment above its lines. It never contains text of a user.
+        lines: Statements. Names that begin with an underscore are local to the stage.
         writes: The registers that the statements set.
-        names: The objects that the lines name. Layers of one program that give one name two meanings are refused.
-        guarded: True if its lines refuse a step outside of an episode, and check masks of lanes, by themselves.
+        names: The objects that the lines name. Layers of one program must not use a name for different objects.
+        guarded: True if its own lines refuse a step outside of an episode, and check masks of lanes.
         safe: True if it cannot fail.
-        commit: Lines that make its effects last, once the whole step has succeeded.
-        undo: Lines that take its effects back, if a later stage fails; `error` is the exception.
-        save: Lines before all others that hold what `undo` needs. Both are left out where no later stage can fail.
+        commit: Lines that store its results, after the whole step has succeeded.
+        undo: Lines that undo its effects if a later stage fails; `error` is the exception.
+        save: Lines at the start that save what `undo` needs. Both are left out if no later stage can fail.
         source: Returns the source of the compiled function that the lines call, for `explain`; empty if there is none.
     """
 
@@ -61,7 +61,7 @@ class Stage:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The registers that the lines read before they set them."""
+        """The registers that the lines read before setting them."""
         return registers_read(self.lines, self.names)
 
 
@@ -72,12 +72,12 @@ class Program:
     Attributes:
         stages: The stages.
         record: The record of the episode.
-        kept: The registers that last from step to step, and the attribute that holds each, as `"layer1.memory"`.
-        local: The other registers that layers have besides those of `VALUES`.
+        kept: The registers that last from step to step, and the attribute that stores each, such as `"layer1.memory"`.
+        local: Further registers of layers, besides `VALUES`.
         holders: The objects that `kept` names.
-        state: The expression of the environment's state after the stages; empty where `env.state` is that already.
-        opening: Of many lanes: the stage before all others, which sets `restart`, `hold` and `idle` (the lanes that do
-            not act) to masks or None; these are registers of all stages. None for one lane.
+        state: The expression for the environment's state after the stages; empty if `env.state` is already up to date.
+        opening: For many lanes, the first stage, which sets `restart`, `hold` and `idle` (the lanes that do
+            not act) to masks or None; all stages can read them. None for a single lane.
 
     Raises:
         SpecError: A stage sets an undeclared register, or two stages give a name two meanings.
@@ -125,7 +125,7 @@ class Program:
         return any(name in stage.writes for stage in self.stages)
 
     def objects(self) -> dict[str, Any]:
-        """Returns all objects that stages name."""
+        """Returns all objects that the stages name."""
         found = dict(self.holders)
         for stage in (*self.stages, *(() if self.opening is None else (self.opening,))):
             for name, value in stage.names.items():
@@ -198,10 +198,10 @@ def library_name(kind: type, otherwise: str) -> str:
 
 
 class Gate:
-    """Takes the place of a written step that cannot run: it refuses, or writes the step again and calls that.
+    """Replaces a written step that cannot run: it raises an error, or writes the step again and calls it.
 
     Attributes:
-        is_stale: True once a layer's functions were replaced, such as its rewarder; the step asks for it.
+        is_stale: True after a layer's functions have been replaced, such as its rewarder; the step checks it.
     """
 
     __slots__ = ("__weakref__", "_newer", "_newer_gate", "_record", "_write", "is_stale")

@@ -1,4 +1,4 @@
-"""Wrappers, each written once for environments of one agent, of several, and batches."""
+"""Wrappers, each written once for single-agent, multi-agent and batched environments."""
 
 from .actions import ActionClip, ActionDiscretize, ActionOffset, ActionRepeat, ExtraDisabledActions, OneHotAction
 from .contextual import Contextual

@@ -16,20 +16,20 @@ from ..spec.arrays import bounds, bounds_or_inf
 
 
 def at_least(value: Any, least: int, name: str) -> int:
-    """Returns an argument as an integer of at least `least`."""
+    """Checks that an argument is an integer of at least `least`, and returns it."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise SpecError(f"{name}: expected an integer of at least {least}, got {value!r}")
     return int(cast("int", value))
 
 
 def acting(restart: Any, hold: Any) -> Any:
-    """Returns the lanes that act in a step with these masks; True for all."""
+    """Returns a mask of the lanes that act in a step; True if all act."""
     idle = either(*(None if mask is None else np.asarray(mask) for mask in (restart, hold)))
     return True if idle is None else ~idle
 
 
 def check_waiting(wrapper: Any) -> None:
-    """Checks that the lanes inside a wrapper can wait for each other, where there are lanes."""
+    """Checks that the lanes of a wrapped batch can wait for each other; accepts environments without lanes."""
     if getattr(wrapper, "batch_size", None) is None:
         return
     if not wrapper.lanes_can_wait:
@@ -51,7 +51,7 @@ def check_waiting(wrapper: Any) -> None:
 
 
 def each_leaf(spec: SpecTree, function: Callable[..., Any], *others: Any) -> Any:
-    """Returns `function(leaf, path, …)` of each leaf, in the structure of the spec."""
+    """Calls `function(leaf, path, …)` for each leaf. Returns the results in the structure of the spec."""
     paths = iter([path for path, _ in tree.leaves(spec, "action")])
 
     def called(leaf: Any, *rest: Any) -> Any:
@@ -61,12 +61,12 @@ def each_leaf(spec: SpecTree, function: Callable[..., Any], *others: Any) -> Any
 
 
 def plus(start: NDArray[Any], number: Any) -> Any:
-    """Returns `start + number` in the dtype of the start, for int64 and uint64 would make floats."""
+    """Returns `start + number` in the dtype of `start`; numpy would convert int64 and uint64 to floats."""
     return np.add(start, number, dtype=start.dtype, casting="unsafe")
 
 
 def integers(spec: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Returns the (lowest, highest) value of each element where these are integers with both bounds, else None."""
+    """Returns the lowest and highest value of each element of a bounded integer spec; None for other specs."""
     if isinstance(spec, Array) and not (spec.bounded_below & spec.bounded_above).all():
         return None
     low, high = bounds(spec)
@@ -76,14 +76,14 @@ def integers(spec: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
 
 
 def counts(low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
-    """Returns how many integers there are from `low` to `high`, in an integer dtype that holds them."""
+    """Returns the number of integers from `low` to `high`, in an integer dtype that can hold it."""
     # Python's integers, for the difference need not fit the dtype of the two.
     number = np.asarray(high.astype(object) - low.astype(object) + 1)
     return np.array(number.tolist(), None if number.size else np.int64).reshape(number.shape)
 
 
 def with_zero(spec: Any) -> Array:
-    """Returns a spec of the same arrays that also allows zero, in every element."""
+    """Returns a spec whose bounds are extended to include zero."""
     low, high = bounds_or_inf(spec)
     low = None if low is None else np.minimum(low, 0)
     high = None if high is None else np.maximum(high, 0)

@@ -1,6 +1,6 @@
 """The change that a wrapper makes, for one agent: specs, and pure functions of values.
 
-A `Change` knows nothing of episodes, lanes or agents. Its wrapper state from step to step is a value, the memory: it
+A `Change` does not deal with episodes, lanes or agents. What it remembers between steps is a value, the memory: it
 begins with the first observation, and each step makes a new one from the last.
 
     begin(observation)                                → memory

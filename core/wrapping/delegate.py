@@ -17,7 +17,7 @@ from ..steps.program import Program
 
 
 def set_once(name: str, advice: str) -> Any:
-    """Returns a property that is set once, at construction, because specs and steps follow from its value."""
+    """Returns a property that cannot be set after construction, because specs and steps depend on it."""
     attribute = f"_{name}_inside"
 
     def put(holder: Any, value: Any) -> None:
@@ -29,7 +29,7 @@ def set_once(name: str, advice: str) -> Any:
 
 
 class Inner:
-    """An attribute that is read from the inner environment until the outer one sets its own."""
+    """An attribute that is read from the inner environment until the outer environment sets its own."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -39,7 +39,7 @@ class Inner:
 
 
 def inner_property(name: str) -> Any:
-    """Returns a property of the inner environment; setting it sets that."""
+    """Returns a property that reads and sets an attribute of the inner environment."""
 
     def put(outer: Any, value: Any) -> None:
         setattr(outer._env_inside, name, value)

@@ -41,7 +41,7 @@ else:
 
 
 class _Begun:
-    """The memory before the first reset: None, or one that begins in the middle of the episode inside."""
+    """The memory before the first reset of the wrapper: None, or begun now if the inner episode is already running."""
 
     def __get__(self, layer: Any, owner: type) -> Any:
         if layer is None or (begin := layer.planned_change.begin) is None:
@@ -116,7 +116,7 @@ class Lifted(_Base):
         return (MultiEnv, MultiWrapper) if self.is_several else (Env, Wrapper)
 
     def _plan(self) -> None:
-        """Asks for the change, sets the specs, and decides all that a step need not decide."""
+        """Calls `change`, sets the specs, and prepares everything that steps need."""
         self.is_several = is_several = isinstance(self.env, MultiEnv)
         env = self._env_inside
         n: Any = None if is_several else env.batch_size
@@ -146,7 +146,7 @@ class Lifted(_Base):
         self._record_inside, self._written_step = inside, None
 
     def _given_change(self, specs: Specs) -> Change:
-        """Returns the change for these specs, after checking that it is one."""
+        """Returns the result of `change`, after checking its type."""
         change = self.change(specs)
         if not isinstance(cast("object", change), Change):
             raise SpecError(
@@ -265,7 +265,7 @@ class Lifted(_Base):
     # Batches.
 
     def _infos_with(self, info: Infos, memory: Any, hold: Any) -> Infos:
-        """Returns the infos of lanes after a step, with the entries of the change."""
+        """Adds the entries of the change to the infos of lanes."""
         return self._told(info, memory, None if hold is None else ~np.asarray(hold))
 
     def check_cut(self, idle: Any) -> None:

@@ -1,4 +1,4 @@
-"""Lifts a change from one agent to lanes, where its functions take arrays, or to several agents, with mappings."""
+"""Lifts a single-agent change to lanes (functions of arrays) or to several agents (functions of mappings)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Join: TypeAlias = Callable[[list[Any]], Any]
 
 
 def over_lanes(change: Change, specs: Specs) -> Change:
-    """Returns a change whose functions take all lanes: the same, or with `by_lane` one that loops."""
+    """Returns a change whose functions take all lanes. With `by_lane`, they loop over the lanes."""
     n = specs.lanes
     if n is None or not change.by_lane:
         return change
@@ -62,7 +62,7 @@ def over_lanes(change: Change, specs: Specs) -> Change:
 
 
 def outer_specs(change: Change, specs: Specs) -> Specs:
-    """Returns the specs outside a change: its own, and the inner ones that it leaves as they are."""
+    """Returns the specs outside of a change: inner specs, unless the change replaces them."""
     own = {name.removesuffix("_spec"): getattr(change, name) for name in SPECS}
     return specs._replace(**{name: spec for name, spec in own.items() if spec is not None})
 
@@ -81,12 +81,12 @@ def _columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 class Memories(NamedTuple):
-    """The memories of several agents at one time.
+    """The memories of several agents at one point in time.
 
     Attributes:
         each: The memory of each agent that has observed.
-        acted: The last action of each agent that has not observed since.
-        paid: The sum of the rewards of each agent since it has observed last.
+        acted: The last action of each agent that has acted since its last observation.
+        paid: The sum of each agent's rewards since its last observation.
         fresh: The agents whose memory is up to date. An agent that has ended stays one, with its last observation.
     """
 
@@ -97,7 +97,7 @@ class Memories(NamedTuple):
 
 
 class AgentMemory:
-    """How the memories of several agents begin and change, by the changes of each.
+    """Begins and updates the memories of several agents, by each agent's change.
 
     Args:
         env: The environment inside.
@@ -112,7 +112,7 @@ class AgentMemory:
         )
 
     def of(self, memory: Memories, agent: Any) -> Any:
-        """Returns an agent's memory; one without any yet begins with the observation that it would get."""
+        """Returns an agent's memory. If it has none yet, a new one begins with its present observation."""
         return memory.each[agent] if agent in memory.each else self._begin[agent](self._env.observation(agent))
 
     def begin(self, observations: Mapping[Any, Any]) -> Memories:
@@ -128,7 +128,7 @@ class AgentMemory:
         return self.recall(memory, observations)
 
     def _with_earlier(self, paid: Mapping[Any, Any], agent: Any, reward: Any) -> Any:
-        """Returns an agent's reward, with the rewards from while it waited."""
+        """Adds the rewards that an agent received while it waited."""
         if agent not in paid:
             return reward
 
@@ -138,7 +138,7 @@ class AgentMemory:
         return tree.map_leaves(added, self._env.reward_spec[agent], paid[agent], reward)
 
     def recall(self, memory: Memories, observations: Mapping[Any, Any]) -> Memories:
-        """Returns the memories after some agents have observed."""
+        """Updates the memories of the agents that have observed."""
         return Memories(
             {**memory.each, **{a: self._recalled(memory, a, seen) for a, seen in observations.items()}},
             {agent: action for agent, action in memory.acted.items() if agent not in observations},
@@ -163,12 +163,12 @@ class AgentMemory:
 
 
 def functions_of(changes: Mapping[Any, Change], name: str) -> dict[Any, Any]:
-    """Returns a function of each agent that has one."""
+    """Returns the named function of each change that has one, by agent."""
     return {agent: found for agent, change in changes.items() if (found := getattr(change, name)) is not None}
 
 
 def over_agents(env: MultiEnv, changes: Mapping[Any, Change], action_spec: Any) -> tuple[Change, AgentMemory]:
-    """Returns a change whose functions take mappings from agents, and how the memories of agents change.
+    """Returns a change whose functions take mappings by agent, and the object that updates agents' memories.
 
     Its `info` takes and returns the infos of all agents: `(infos, memory) -> infos`.
 
@@ -233,7 +233,7 @@ def over_agents(env: MultiEnv, changes: Mapping[Any, Change], action_spec: Any) 
 
 
 def end_all(look: Callable[[Any], Any], values: Sequence[Any], terminates: bool) -> tuple[Any, ...]:
-    """Ends all agents in the first five values of a step, and adds their final observations, which `look` returns."""
+    """Ends the episodes of all agents in the values of a step. Missing final observations come from `look`."""
     observation, reward, terminated, truncated, discount = values
     ends = dict.fromkeys(reward, True)
     seen = {agent: observation[agent] if agent in observation else look(agent) for agent in reward}

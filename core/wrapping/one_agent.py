@@ -1,7 +1,7 @@
 """Single-agent environments as multi-agent ones, and back: exact both ways.
 
-`as_multi(env)` is a `MultiEnv` of one agent that behaves as `env` does; `as_single(multi)` an `Env` that behaves as the
-one agent of `multi` does; either undoes the other.
+`as_multi(env)` is a `MultiEnv` with one agent that behaves like `env`. `as_single(multi)` is an `Env` that behaves like
+the one agent of `multi`. Each undoes the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .delegate import Around
 
 
 class Converted(Around[Any]):
-    """An environment with one agent, where the one inside names its agent or does not."""
+    """Base class of conversions between an `Env` and a `MultiEnv` with one agent."""
 
     is_many: ClassVar[bool]
 
@@ -137,7 +137,7 @@ class Sole(Converted, Env):
 
 
 class _ConvertedRewarder(Rewarder):
-    """A rewarder that returns a mapping from one agent, for one that does not; or the other way round."""
+    """Converts a rewarder so that it returns a mapping from one agent, or no longer does."""
 
     def __init__(self, rewarder: Rewarder, agent: Any, is_many: bool) -> None:
         self.rewarder, self.agent, self.is_many = rewarder, agent, is_many

@@ -32,7 +32,7 @@ _FUNCTIONS: dict[str, Any] = {
 
 
 class ChangeStages:
-    """Writes the stages of one wrapper; its registers and objects are numbered by its depth."""
+    """Writes the stages of one wrapper. Registers and objects have the wrapper's depth in their names."""
 
     def __init__(self, layer: Lifted) -> None:
         self.layer, self.change, self.depth = layer, layer.planned_change, layer.wrapper_depth
@@ -59,7 +59,7 @@ class ChangeStages:
         self.names = {**_FUNCTIONS, **{f"{name}{self.depth}": value for name, value in own.items()}}
 
     def stage(self, lines: str, *writes: str, **options: Any) -> Stage:
-        """Returns a stage; `#` in its text is the depth."""
+        """Returns a stage; replaces `#` in its text by the depth."""
         k = str(self.depth)
         options = {name: one.replace("#", k) if isinstance(one, str) else one for name, one in options.items()}
         lines, names = lines.replace("#", k), options.pop("names", {})
@@ -68,7 +68,7 @@ class ChangeStages:
         return Stage(self.title, lines, tuple(name.replace("#", k) for name in writes), names=names, **options)
 
     def program(self) -> Program:
-        """Returns the program inside with the stages of the wrapper around it."""
+        """Returns the inner program with this wrapper's stages around it."""
         counted = self.counted() if self.has_lanes else None
         if counted is not None:
             return counted
@@ -116,7 +116,7 @@ class ChangeStages:
             yield self.stage("action = action#(action)", "action")
 
     def beginnings(self) -> Iterator[Stage]:
-        """Prepares lanes that begin an episode, as with their contexts."""
+        """Prepares lanes that begin an episode, for example by setting their contexts."""
         if self.has_lanes and self.layer.sees_beginnings:
             yield self.stage(
                 "begun# = None if restart is None else layer#.beginning(restart)",
@@ -223,7 +223,7 @@ if {name}:
         return self.stage(lines, name, *values.split(", "), guarded=True)
 
     def cuts(self) -> Iterator[Stage]:
-        """Holds which lanes have ended, or that all agents have."""
+        """Stores which lanes this wrapper has ended, or whether it has ended all agents."""
         if self.is_several and self.own_ends:
             yield self.stage(f"cut# = {' or '.join(self.own_ends)}", "cut#")
         elif self.has_lanes and self.own_ends:
@@ -236,7 +236,7 @@ if {name}:
             yield self.stage(f"cut# = {own}\nif hold is not None:\n    cut# = where(hold, layer#._cut, cut#)", "cut#")
 
     def stored(self) -> Iterator[Stage]:
-        """Stores what lasts of several agents at once, for the layers outside may ask a waiting agent's observation."""
+        """Stores several agents' memories early, because outer layers may ask for a waiting agent's observation."""
         kept = {self.memory: "_memory"} if self.change.begin is not None else {}
         if self.own_ends:
             kept["cut#"] = "_cut"
@@ -245,7 +245,7 @@ if {name}:
             yield self.stage(f"{holders} = {', '.join(kept)}", save=f"_held# = {holders}", undo=f"{holders} = _held#")
 
     def reports(self) -> Iterator[Stage]:
-        """Informs wrappers inside of episodes that this one ends."""
+        """Notifies inner wrappers of episodes that this wrapper ends."""
         if not self.layer.env.reports_ends:
             return
         for name in self.own_ends:
@@ -276,7 +276,7 @@ if {name}:
     # A limit that a batch counts.
 
     def counted(self) -> Program | None:
-        """Returns the program inside with a limit that the lanes of its batch count; None where they cannot."""
+        """Returns the inner program with a time limit that the lanes count, or None if they cannot count it."""
         change, stages = self.change, self.inside.stages
         base = next((i for i, one in enumerate(stages) if "limit" in one.names), None)
         only_limit = (change.action, change.observation, change.reward, change.info) == (None,) * 4
@@ -290,7 +290,7 @@ if {name}:
 
 
 def _has_own_state(env: Any) -> bool:
-    """Returns True if a layer defines `state` below the class that writes its step."""
+    """Returns True if a layer overrides `state` in a subclass of the class that writes its step."""
     is_around = isinstance(env, Around)
     base: Any = next((kind for kind in env.__class__.__mro__ if "step_program" in vars(kind)), env.__class__)
     if env.__class__.state is not (Around[Any] if is_around else base).state:

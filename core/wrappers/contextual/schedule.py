@@ -454,7 +454,7 @@ class Schedule:
         return [self.found(one, what) for one in context]
 
     def changed(self, chosen: Chosen, values: Mapping[str, Any]) -> Chosen:
-        """Overrides values of a chosen context. The id is kept only if nothing changes."""
+        """Overrides values of a chosen context, which keeps its id only if no value changes."""
         context = chosen.context
         if all(np.array_equal(value, context[name]) for name, value in values.items()):
             return chosen
