@@ -270,7 +270,7 @@ def _struct_address(bits: Any) -> int:
 
 
 def _memory(bits: Any) -> list[memoryview]:
-    # A struct of a pointer to the numbers, and of half a number that is left.
+    # A struct: a pointer to the state's integers, and the unused half of the last random number.
     address = ctypes.c_uint64.from_address(_struct_address(bits)).value  # `bits.ctypes` takes ten times as long
     numbers = ctypes.c_uint64.from_address(address).value
     return [memoryview((ctypes.c_char * n).from_address(at)).cast("B") for at, n in ((numbers, 32), (address + 8, 8))]
@@ -280,7 +280,7 @@ def _memory(bits: Any) -> list[memoryview]:
 def _memory_is_known() -> bool:
     """Returns True if this version of numpy keeps states where `_memory` looks for them."""
     bits, other = np.random.PCG64(1), np.random.PCG64(2)
-    np.random.Generator(bits).integers(9, dtype=np.uint32)  # leaves half a number
+    np.random.Generator(bits).integers(9, dtype=np.uint32)  # half of a 64-bit number stays unused
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
     for view, its in zip(_memory(other), _memory(bits), strict=True):

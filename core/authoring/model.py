@@ -83,9 +83,9 @@ class AnyModel(Process):
 
     def __getstate__(self) -> Any:
         state: Any = super().__getstate__()
-        if not isinstance(state, dict):  # of slots, too
+        if not isinstance(state, dict):  # a tuple, if the class has slots
             return state
-        # Without the step, which is this very model's.
+        # Copies do not contain the step function, which refers to this model.
         return {k: v for k, v in cast("dict[str, Any]", state).items() if not k.startswith("_written_")} or None
 
 

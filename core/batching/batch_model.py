@@ -211,7 +211,7 @@ class ModelBatch(LaneColumns, LaneContexts):
         index, held = (None if mask is None else mask.nonzero()[0] for mask in (restart, hold))
         state, reward = before, None
         if action is not None:
-            # Mostly, the lanes that restart are those that have ended; comparing bytes shows that faster than masks do.
+            # Usually exactly the ended lanes restart; comparing bytes shows this faster than comparing masks.
             if self._some_over and (idle is None or self._over.tobytes() != idle.tobytes() or not self._begun):
                 over = self._over if idle is None else np.greater(self._over, idle)
                 self._refuse(over)

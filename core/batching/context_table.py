@@ -30,7 +30,7 @@ class ContextTable:
     def __init__(self, contexts: Iterable[Context]) -> None:
         # None for a row of a block, until its dict is asked for.
         self._contexts: list[Context | None] = list(contexts)
-        # `(first row, the rows whose values it has besides, new values by feature)`
+        # `(first row, rows that provide the other values, new values by feature)`
         self._blocks: list[tuple[int, Places, Mapping[str, NDArray[Any]]]] = []
         self._records: tuple[Records, NDArray[Any] | None, int] | None = None
 

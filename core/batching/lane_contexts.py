@@ -71,7 +71,7 @@ class LaneContexts(BatchEnv):
         self.context = self.model.context
 
     def __getstate__(self) -> dict[str, Any]:
-        # Copies of a column that takes the memory of one value take more, so those kept by that are left out.
+        # A copy of a stride-0 column stores every value, so the cache of these columns is left out.
         held = cast("dict[str, Any]", super().__getstate__())
         held = {name: value for name, value in held.items() if name != "_written_step"}
         return {**held, "_alike": {}, "_alike_of": {}}
@@ -103,7 +103,7 @@ class LaneContexts(BatchEnv):
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int] | NDArray[np.intp]) -> None:
         columns, full, index = self._columns.copy(), {**self._context}, np.asarray(lanes, np.intp)
-        some_alike = False  # a column that changes is alike in all lanes, before or after
+        some_alike = False  # True if a changed column has one value for all lanes, before or after
         for name, values in each_of(context, len(index)).items():
             before = columns.get(name)
             if before is None:
@@ -113,7 +113,7 @@ class LaneContexts(BatchEnv):
                 some_alike = some_alike or not (before.strides[0] and after.strides[0])
                 columns[name] = full[name] = after
         if not some_alike and self._alike_of is self._columns:
-            self._alike_of = columns  # those with one value for all are the same as before
+            self._alike_of = columns  # columns with one value for all lanes have not changed
         self._columns, self._context = columns, full
 
     def _with_values(self, column: NDArray[Any], values: NDArray[Any], index: NDArray[np.intp]) -> NDArray[Any]:
@@ -121,7 +121,7 @@ class LaneContexts(BatchEnv):
         n, same = self.batch_size, values.dtype == column.dtype
         if not column.strides[0] and same and values.tobytes() == column[:1].tobytes() * len(values):
             return column
-        dtype = column.dtype if same else np.result_type(column, values)  # of both, such as int and float
+        dtype = column.dtype if same else np.result_type(column, values)  # common: int and float give float
         if len(index) == n > 1 and values.tobytes() == values[:1].tobytes() * n and len(set(index.tolist())) == n:
             return alike(np.array(values[0], dtype), n)
         column = column.copy() if same else column.astype(dtype)  # a copy, because states may contain the old one

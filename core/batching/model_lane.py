@@ -190,7 +190,7 @@ info = {{}} if _infos is None else _infos[0]"""
         self.model.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        # Without the step, which is this very lane's.
+        # Copies do not contain the step function, which refers to this lane.
         return {name: value for name, value in vars(self).items() if name != "_written_step"}
 
 

@@ -70,21 +70,21 @@ class ModelLanes(LaneColumns, Lanes):
     is_watched = False
     coming: Coming | None = None
 
-    _states: Sequence[Any] | None = None  # None while only the rows of the kernel have them
-    _elapsed: Any  # the steps of each lane's episode; None while only the rows have them
+    _states: Sequence[Any] | None = None  # None while they are only in the kernel's rows
+    _elapsed: Any  # the steps of each lane's episode; None while they are only in the kernel's rows
     _table: ContextTable
     _place: Places
-    _own: Coming | None = None  # the contexts in force as coming ones
+    _own: Coming | None = None  # the contexts in force as `Coming`, for lanes that keep theirs
 
-    # What copies make again.
+    # Copies do not contain these attributes.
     _runner: Runner | None = None
-    _in_rows = False  # True while the rows of the kernel have all columns
+    _in_rows = False  # True while all columns are in the kernel's rows
     _kinds: Sequence[Any] = ()  # the types of the numbers in states
     _stream_states: StreamStates | None = None
     _stacking: Stacking | None = None
     _written: frozenset[str] | None = None  # the optional functions that the loop calls
     _is_lent = False  # True if a user may have set the contexts of models
-    _given: tuple[Any, Any] | None = None  # the table and the places of the contexts that the models have
+    _given: tuple[Any, Any] | None = None  # the table and rows of the contexts that the models have
     _views: tuple[ModelLane, ...] = ()
 
     _passing = ("coming", "_own", "_next", "_written_step", "_runner", "_in_rows", "_kinds", "_stream_states",
@@ -250,12 +250,12 @@ class ModelLanes(LaneColumns, Lanes):
         """
         if self._is_lent:
             self._take_contexts()
-        if self.choice.is_due and self._begun and not self.is_watched:  # here, so that a Ctrl-C cuts nothing in two
+        if self.choice.is_due and self._begun and not self.is_watched:  # between steps, so that Ctrl-C interrupts none
             self.choice.advance(self._make_plan, self._start)
         runner = self._runner
         if runner is not None and not (self._in_rows and runner.is_unchanged()) and not self._usable(runner):
             runner = None
-        if (hold is not None or runner is None) and action is not None:  # else a kernel checks the mask
+        if (hold is not None or runner is None) and action is not None:  # otherwise the kernel checks `restart`
             restart, hold = step_masks(self, restart, hold)
         if runner is None:
             return self._advance_loop(action, restart, hold, limit, under)
@@ -618,7 +618,7 @@ class ModelLanes(LaneColumns, Lanes):
         from ..compiling.runner import Runner
 
         runner = Runner(plan, self.action_spec, self.batch_size)
-        # The types of numbers in states, which follow from the functions and not from the records.
+        # The types of numbers in states depend on the functions, not on the records.
         model, rng = self._models[0], np.random.default_rng(0)
         begun = model.initial(rng, model.context)
         moved = model.transition(begun, splitter(model.action_spec, self.batch_size)(runner.idle)[0], rng)

@@ -104,13 +104,13 @@ class Choice:
                     self.limit = EXPECTED
                     return
                 if is_compiling(self._plan.digest):
-                    self.limit = self.spent + 1.0  # another process does it
+                    self.limit = self.spent + 1.0  # another process compiles it
                     return
             start(self._plan)
             self.reason = ""
         except NotCompilable as error:
             self.reason = str(error)
-        except Exception as error:  # interpreted steps go on, whatever numba or the author's code make of each other
+        except Exception as error:  # numba may raise anything for the author's code; keep interpreting
             self.reason = f"{type(error).__name__}: {error}"
         self.is_open = False
 

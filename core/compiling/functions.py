@@ -86,9 +86,9 @@ class Functions:
         self.sources: list[str] = []
         self.own_type: Any = None
         self._names = set[str]()
-        self._seen: dict[int, Any] = {}  # by identity, kept so that these stay the ids of their objects
+        self._seen: dict[int, Any] = {}  # by id; the objects are kept so that ids are not reused
         self._made: dict[Any, Any] = {}
-        # What the code has as constants: where it is read, and its value; and attributes of the models.
+        # The constants in the code: `(owner, name, value)`, and attributes of the models.
         self._held: list[tuple[Any, str, Any]] = []
         self._is_unchanged: Callable[[], bool] = bool
         self._attributes: dict[str, Any] = {}

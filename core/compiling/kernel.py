@@ -18,7 +18,7 @@ def make_kernel(
     observe: Any,
     reward: Any,
     terminal: Any,
-    truncated: Any,  # None for a model that has none; so are `discount`, and `initial` if Python calls it
+    truncated: Any,  # None if not defined, like `discount`; `initial` is None if Python calls it
     discount: Any,
     initial: Any,
     states_at: Any,
@@ -50,7 +50,7 @@ def make_kernel(
         bits = array_at(table[6], (n, 12), INT)
         contexts = array_at(table[7], (table[8],), contexts_kind)
         coming = array_at(table[9], (table[10],), INT)
-        first = table[11]  # of the places of lanes that begin, in their order; negative if there is one for each lane
+        first = table[11]  # the first place for lanes that begin, in order; negative if there is one per lane
         over, over_after = array_at(table[12], (n,), BOOL), array_at(table[15], (n,), BOOL)
         place, place_after = array_at(table[13], (n,), INT), array_at(table[16], (n,), INT)
         elapsed, elapsed_after = array_at(table[14], (n,), INT), array_at(table[17], (n,), INT)

@@ -59,9 +59,9 @@ class Plan:
     reward: np.dtype[Any]
     discount: np.dtype[Any] | None  # None if the kernel has no discounts to compute
     context: Records
-    own: Records  # the records of the numbers among the model's attributes that the kernel reads
+    own: Records  # the model's numeric attributes that the kernel reads
     draws: frozenset[str]  # the functions of the kernel that take random numbers: initial, transition, observe
-    frees_gil: bool = False  # True if other threads may run meanwhile, which costs as much as some ten lanes
+    frees_gil: bool = False  # True to let other threads run meanwhile, which takes as long as ten lanes
 
     @property
     def begins(self) -> bool:

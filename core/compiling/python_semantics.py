@@ -80,7 +80,7 @@ def _replacing(names: tuple[str, ...]) -> Any:
         fields: Any = getattr(state, "fields", ())
         if not fields or not {*names} <= {*fields}:
             raise refuse("_replace is only compiled for the fields of a named tuple")
-        # The number of each field's value in the arguments, that of its tuple first.
+        # For each field: which tuple of arguments its value is in, and its index there.
         places = [(1, names.index(name)) if name in names else (0, k) for k, name in enumerate(fields)]
         kinds = [(state, values)[which].types[k] for which, k in places]
         result: Any = types.BaseTuple.from_types(kinds, state.instance_class)
@@ -353,7 +353,7 @@ def is_namespace(value: Any) -> bool:
 class _Kinds(_Visitor):
     def __init__(self, state: Any) -> None:
         super().__init__(state)
-        # Variables that are an int on some paths where their type is float, or a bool where it is int: the former.
+        # For variables of mixed types: the narrower type, such as int for an int that is a float on other paths.
         self.mixed: dict[str, Any] = {}
 
     def kind(self, variable: Any) -> Any:

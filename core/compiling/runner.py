@@ -120,15 +120,15 @@ class Runner:
             "bits": np.zeros((n, 12), numbers),  # the addresses of the streams, see `find_streams`
         }
         self.terminated, self.truncated = self.arrays["ends"][0], self.arrays["ends"][1]
-        # States, the lanes that have ended, the places of their contexts, and the steps of their episodes.
+        # States, masks of ended lanes, indices of contexts, and numbers of steps.
         self._before, self._after = (
             [*plan.states.zeros(n), np.zeros(n, bool), np.zeros(n, numbers), np.zeros(n, numbers)] for _ in "ab"
         )
-        self._fresh = plan.states.zeros(n)  # the states in which lanes begin, where Python calls `initial`
+        self._fresh = plan.states.zeros(n)  # initial states, if Python calls `initial`
         self.table, self._next_table = self._table(self._before, self._after), self._table(self._after, self._before)
         self.progress = self.arrays["progress"]
         self.coming: Coming | None = None
-        self._read_by_kernel: Any = ()  # the arrays that it is given besides, which must stay where they are
+        self._read_by_kernel: Any = ()  # further arrays of the kernel, kept alive
         self._known: list[list[Any]] = [[None, None] for _ in range(n)]  # the generators of each lane
         self.is_current, self.is_unchanged = plan.functions.is_current, plan.functions.is_unchanged
         self.is_plain = plan.begins

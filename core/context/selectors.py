@@ -80,7 +80,7 @@ class Selector(ABC):
     by_position: bool = (
         False  # True if choices take no numbers of `rng`, and replace `position` but change nothing else
     )
-    # Called before `position` is read or set: takes back choices that were made ahead of their episodes.
+    # Called before `position` is read or set, to take back choices that were made in advance.
     before_reading: Callable[[], None] | None = None
     _position: dict[str, Any] = {"n_calls": 0, "context_id": None}  # noqa: RUF012
 
@@ -146,7 +146,7 @@ class Selector(ABC):
 
     def _advance(self, n: int, context_id: Any) -> None:
         """Advances `position` by n choices; `context_id` is the last choice."""
-        # A new dict, so that those who hold the one of before can return to it.
+        # A new dict, because others may hold the previous one to restore it.
         self.position = position = self.position.copy()
         position["n_calls"] += n
         position["context_id"] = context_id

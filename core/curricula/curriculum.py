@@ -101,8 +101,8 @@ class Curriculum(Selector):
     learned: ClassVar[tuple[str, ...]] = ()
     by_position = True
 
-    _instead_of_success: str = ""  # advice, where each episode needs a success
-    _makes_contexts: bool = False  # True if `contexts` are not those of `begin`
+    _instead_of_success: str = ""  # advice for the error if an episode has no success
+    _makes_contexts: bool = False  # True if the curriculum makes `contexts` itself
 
     def __init__(self, *, seed: int = 0) -> None:
         check_number("seed", seed, 0, integer=True)
@@ -111,7 +111,7 @@ class Curriculum(Selector):
         self._begun: Contexts = {}
         self._space: ContextSpace | None = None  # the features that the environment declares
         self._reach: dict[str, Feature] = {}
-        self._kept: NDArray[np.float64] | None = None  # what choices follow from, until other episodes end
+        self._kept: NDArray[np.float64] | None = None  # cumulative weights, until weights change
         super().__init__()
         self.restart()
 

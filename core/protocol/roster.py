@@ -40,7 +40,7 @@ class Roster:
     ended: frozenset[Any] = frozenset()
     turn: tuple[Any, ...] | None = None
     phase: EpisodeState = NOT_BEGUN
-    # Agents that take turns come back to the same few rosters, which those of equal agents share.
+    # Games that take turns return to the same few rosters, so rosters with equal agents share them here.
     _by_turn: dict[Any, Roster] = field(default_factory=dict[Any, "Roster"], init=False, compare=False, repr=False)
 
     @property

@@ -121,7 +121,7 @@ def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) ->
     ]
     if ends:
         lasting += [f"if {' or '.join(ends)}:", "    record.halt = OVER"]
-    # What a user's function may be called in comes last, and the innermost layer first.
+    # Commits that may call a user's function come last, and inner layers before outer ones.
     base = next((i for i, stage in enumerate(stages) if {*VALUES} <= {*stage.writes}), 0)
     lasting += [line for stage in (*stages[base:], *stages[:base]) for line in stage.commit.splitlines()]
     last = [*need(registers_read(finish.last, finish.names)), *finish.last.splitlines()]
@@ -132,7 +132,7 @@ def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) ->
     if lanes is not None:
         head = ["# a layer's functions were replaced, such as its rewarder", "if gate.is_stale:"]
     body = [
-        *(f"{name} = {given[0]}" for name in given[1:]),  # a wrapper may be the function of its change, too
+        *(f"{name} = {given[0]}" for name in given[1:]),  # a wrapper may also be a function of its own change
         *titled(finish.title, finish.first),
         *head,
         f"    return gate({called})",

@@ -177,7 +177,7 @@ def text_of(arguments: str, body: Sequence[str], objects: Iterable[str]) -> str:
 def maker(text: str) -> Callable[..., Callable[..., Any]]:
     """Compiles the source of a step; the same source is compiled only once."""
     file = f"<envoi step {blake2s(text.encode(), digest_size=8).hexdigest()}>"
-    # Without a time, so that no check for changed files throws it away.
+    # Without a modification time, so that `linecache.checkcache` keeps it.
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     _TEXTS[file] = text
     names: dict[str, Any] = {"__name__": __name__}
@@ -216,7 +216,7 @@ class Gate:
     def __call__(self, *arguments: Any) -> Any:
         if not self.is_stale:
             return self._record.refuse(*arguments)
-        # The newer step has a gate of its own, because two that hold each other live too long.
+        # The newer step has its own gate, because a reference cycle would keep both alive for too long.
         if self._newer is None or (self._newer_gate is not None and self._newer_gate.is_stale):
             self._newer, self._newer_gate = self._write(*arguments)
         return self._newer(*arguments)

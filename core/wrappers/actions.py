@@ -406,7 +406,7 @@ def _together(step: MultiStep, later: MultiStep) -> MultiStep:
 
 
 def _merged(info: Info, later: Info) -> Info:
-    # A mask speaks of its own moment alone.
+    # A mask is only valid in its own step.
     return {**{key: value for key, value in info.items() if key != MASK}, **later}
 
 

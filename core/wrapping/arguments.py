@@ -77,7 +77,7 @@ def integers(spec: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
 
 def counts(low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
     """Returns the number of integers from `low` to `high`, in an integer dtype that can hold it."""
-    # Python's integers, for the difference need not fit the dtype of the two.
+    # Python integers, because the difference may not fit the dtype.
     number = np.asarray(high.astype(object) - low.astype(object) + 1)
     return np.array(number.tolist(), None if number.size else np.int64).reshape(number.shape)
 

@@ -89,7 +89,7 @@ class Around(Process, Generic[Inside]):
     wrapper_depth: int = 1  # the number of wrappers, with this one
     _env_inside: Any  # the same as `env`, for members that only some kinds of environments have
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
-    _given: Any = None  # the first argument until `env` is set, for a subclass that asks before of what kind it is
+    _given: Any = None  # the first argument, for subclasses that need its kind before `env` is set
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = super().__new__(cls)
@@ -106,7 +106,7 @@ class Around(Process, Generic[Inside]):
         layers, inner = 1, cast("Any", env)
         while isinstance(inner, Around):
             layers, inner = layers + 1, inner._env_inside
-        # Resets, steps and copies call one layer inside the other, and need up to ten frames for each.
+        # Resets, steps and copies are recursive calls, which need up to ten frames per layer.
         if layers > (most := sys.getrecursionlimit() // 10):
             raise SpecError(
                 f"env: expected at most {most} wrappers around each other, got {layers}; combine some, or call "

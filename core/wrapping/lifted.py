@@ -68,7 +68,7 @@ class Lifted(_Base):
 
     memory = ("_memory", "_cut", "_halt")
 
-    # All that follows from the change: copies and pickles leave it out, for functions cannot be pickled.
+    # Derived from the change. Copies and pickles omit these, because functions cannot be pickled.
     _planned: tuple[str, ...] = (
         *("planned_change", "planned_limit", "has_lanes", "is_several"),
         *("_memories", "_see", "_tell", "_written_step", "_record_inside"),
@@ -81,7 +81,7 @@ class Lifted(_Base):
 
     planned_limit: int | None = None
     _memory: Any = _Begun()
-    _cut: Any = None  # of a batch: the truncated lanes, in an array that callers do not get; of several agents, a bool
+    _cut: Any = None  # in a batch, a private mask of the truncated lanes; with several agents, a bool
     _written_step: Any  # the function that `step` calls; None before the first step
     _record_inside: Any = None  # the record that written steps rely on
 
@@ -250,7 +250,7 @@ class Lifted(_Base):
         value = self._env_inside.observation(agent)
         memory = self._memory
         if self.planned_change.begin is not None and not self.planned_change.shared and agent not in memory.fresh:
-            memory = self._memories.recall(memory, {agent: value})  # as if it observed now; nothing is remembered
+            memory = self._memories.recall(memory, {agent: value})  # a temporary memory, as if the agent observed now
         return self._seen({agent: value}, memory)[agent]
 
     def check_agents(self, actions: Any) -> None:

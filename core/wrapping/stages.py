@@ -43,7 +43,7 @@ class ChangeStages:
         )
         ends = {"ends#": self.change.truncated, "ended#": self.change.terminated}
         self.own_ends = [name for name, function in ends.items() if function is not None]
-        # A layer that changes the state must have stored it, for `inside.state` to be that after the step.
+        # A layer that overrides `state` must store it first, so that `inside.state` is the state after the step.
         is_called = self.change.terminated is not None and _has_own_state(layer.env)
         self.inside = (program_that_calls if is_called else program_of)(layer.env)
         self.memory = f"memory{self.depth}"
@@ -258,7 +258,7 @@ if {name}:
         if self.change.info is None:
             return
         if self.has_lanes:
-            # What a wrapper says of contexts cannot fail.
+            # The infos of a wrapper of contexts cannot fail.
             tell = f"info = layer#._infos_with(info, {self.given[2:] or None}, hold)"
             is_safe = self.layer.sees_beginnings
             yield self.stage(tell, "info", guarded=is_safe, safe=is_safe)
@@ -273,7 +273,7 @@ if {name}:
             seen = f"seen# = reward, terminated, truncated, info{masks}"
             yield self.stage(seen, "seen#", commit="watch#(*seen#)")
 
-    # A limit that a batch counts.
+    # A time limit that the lanes count.
 
     def counted(self) -> Program | None:
         """Returns the inner program with a time limit that the lanes count, or None if they cannot count it."""

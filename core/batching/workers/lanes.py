@@ -123,10 +123,10 @@ class WorkerLanes(Lanes):
         self._rests: list[tuple[Any, ...]] = [()] * n  # the leaves of the latest observations that are not arrays
         self._sent: dict[int, int] = {}  # lanes that were sent and not received, and the tickets of their requests
         self._arrived: deque[tuple[int, Info]] = deque()
-        # What becomes of lanes whose environments fail.
+        # For lanes whose environments fail.
         self._restarts = restart
-        self._lost: dict[int, str] = {}  # lanes whose episode a failure ended, and why
-        self._renewals: dict[int, int] = {}  # lanes with a new environment, and how many they have had
+        self._lost: dict[int, str] = {}  # the cause, for lanes whose episode a failure ended
+        self._renewals: dict[int, int] = {}  # how often each lane got a new environment
         self._seeds: dict[int, int] = {}
         self._first_number = 0
         self._given: list[dict[str, Any]] = [{} for _ in range(n)]  # attributes that new environments get
@@ -362,13 +362,13 @@ class WorkerLanes(Lanes):
     def ask(
         self, function: Callable[[Any], Any] | Sequence[Callable[[Any], Any]], lanes: Sequence[int] | None = None
     ) -> list[Any]:
-        # Beside what `Lanes.ask` takes: one function for each lane, and no lanes for all of them.
+        # Unlike `Lanes.ask`, also accepts one function per lane, and None for all lanes.
         if self._sent:
             self.recv(len(self._sent))
         chosen = list(range(self.batch_size)) if lanes is None else lanes
         return self._pool.each([function] * len(chosen) if callable(function) else function, chosen)
 
-    # New environments in the place of those that failed.
+    # New environments replace those that failed.
 
     def _renew(self, failures: Mapping[int, Failure], call: str) -> None:
         """Makes new environments for failed lanes and marks them as lost. Without `restart`, raises an error."""

@@ -55,7 +55,7 @@ class Pool:
         self._lanes_of = [part.tolist() for part in np.array_split(np.arange(n), count)]
         self._worker_of = [index for index, lanes in enumerate(self._lanes_of) for _ in lanes]
         self._ticket = 0
-        self.late: list[Answer] = []  # those that came while another one was waited for
+        self.late: list[Answer] = []  # answers that arrived while waiting for another one
         self.lock = RLock()  # held by the thread that uses the pool
         resource_tracker.ensure_running()  # before any fork, so that all processes share it
         folder = tempfile.mkdtemp(prefix="envoi-workers-")
@@ -197,7 +197,7 @@ class Worker:
         self.pause = _PAUSE if timeout is None else min(_PAUSE, timeout / 4)
         self._trace = Path(folder) / f"worker-{index}-{time.monotonic_ns()}.txt"
         self.socket, other = socketpair()
-        self.socket.setblocking(False)  # a process that waits until its answer is read reads no request
+        self.socket.setblocking(False)  # a process that sends an answer does not read requests
         self.process = context.Process(
             target=run, args=(other, source, self.lanes, str(self._trace)), name=f"envoi-worker-{index}", daemon=True
         )
@@ -205,13 +205,13 @@ class Worker:
             self.process.start()
         finally:
             other.close()  # so that the end of the process closes the connection
-        self.failure: Failure | None = None  # why the process does not work any more
+        self.failure: Failure | None = None  # why the process has stopped working
         self._unread = bytearray()  # the beginning of an answer
         self.inbox: deque[bytes] = deque()
         self.has_ended = False
-        self._broken = ""  # the reason why this side has ended the process
+        self._broken = ""  # why this side has ended the process
         self._ready = False
-        self._progress: tuple[int, ...] | None = None  # the calls of its environments when it was last seen to proceed
+        self._progress: tuple[int, ...] | None = None  # the counts of calls at its last progress
         self._since = 0.0
 
     def send(self, message: bytes) -> None:

@@ -61,7 +61,7 @@ class Task(NamedTuple):
     """A request to step some lanes, or to begin new episodes in them."""
 
     begin: Set[int] = frozenset()
-    actions: Mapping[int, Any] | None = None  # None for those in shared memory
+    actions: Mapping[int, Any] | None = None  # None if they are in shared memory
     seeds: Mapping[int, int] = {}
     options: Mapping[str, Any] | None = None
 
@@ -70,9 +70,9 @@ class Stepped(NamedTuple):
     """The parts of steps or resets that are not in shared memory."""
 
     rests: dict[int, tuple[Any, ...]]  # leaves of observations that are not arrays
-    infos: dict[int, Info]  # those that are not empty
+    infos: dict[int, Info]  # only infos that are not empty
     failures: dict[int, Failure]
-    discounts: bool  # True if a discount is not the default in one of them
+    discounts: bool  # True if a lane's discount is not the default
 
 
 def run(connection: socket, source: Any, lanes: Sequence[int], trace_file: str) -> None:

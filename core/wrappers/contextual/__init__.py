@@ -129,7 +129,7 @@ class Contextual(Lifted):
         "_inside_layers",
     )
 
-    _has_charge: bool = False  # True if this one has reset the environment, and no other since
+    _has_charge: bool = False  # True if this object was the last one to reset the environment
     _is_outdated: bool = False  # True if another `Contextual` has reset the same environment since
 
     def __init__(
@@ -212,9 +212,9 @@ class Contextual(Lifted):
             context_bounds or {},
         )
         table = SetTable(set_of_contexts)
-        place = table.place_of(Chosen(first[0], dict(first[1])))  # not of the set, for it is not in force inside
+        place = table.place_of(Chosen(first[0], dict(first[1])))  # outside the set, because it is not applied yet
         self._in_force = InForce(table, np.full(self._lanes or 1, place))
-        self._bound: Sequence[Mapping[str, Any]] | None = None  # those put in force last, by a binding of one lane
+        self._bound: Sequence[Mapping[str, Any]] | None = None  # the contexts that the binding applied last
         self._episodes, self._total = 0, 0
         if success is not None and not callable(success):
             raise ContextError(f"success: expected a function (episode) -> success, got {shown(success)}")

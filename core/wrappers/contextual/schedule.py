@@ -192,12 +192,12 @@ class Noise:
 
 # The schedule.
 
-# Of these classes themselves; what subclasses do is not known.
+# Only these classes themselves: subclasses may behave differently.
 _WITHOUT_NUMBERS = frozenset({RoundRobin, Static})  # they take no random numbers
 _BY_POSITION = frozenset({RoundRobin, Static, Random, Sampled})  # choices replace `position`, and change nothing else
 
 _MANY = 16
-"""From so many lanes on, sampling columns is faster than one context after the other."""
+"""The number of lanes from which sampling columns is faster than sampling contexts one by one."""
 
 
 class InForce(Structured, Mapping[str, Any]):
@@ -284,10 +284,10 @@ class Schedule:
         noise: Noise,
         space: ContextSpace | None,
     ) -> None:
-        self.selector = selector  # first, for copies of a selector share its contexts, and so do then the rest
+        self.selector = selector  # first: copies of it share its contexts, and then so do the next
         self.contexts, self.default_context = contexts, default_context
         self.noise, self.space = noise, space
-        # Replaced, never changed, for snapshots share them.
+        # Replaced, never modified, because snapshots share them.
         self.next: Chosen | None = None
         self.fixed: list[Chosen | None] | None = None
         self.rng: np.random.Generator | None = None
