@@ -32,7 +32,7 @@ UNSET: Any = None
 """The value of a model's state before the first reset."""
 
 _OPTIONAL = ("truncated", "discount", "info")
-"""The functions that an author need not write; a step leaves out those that have the usual values."""
+"""The optional functions. A step omits the ones that the author did not write."""
 
 _functions = attrgetter(*(f"{name}.__func__" for name in _OPTIONAL))
 

@@ -356,7 +356,7 @@ def _with(values: NDArray[Any], index: NDArray[Any], value: Any) -> NDArray[Any]
 
 
 _OF_MODELS = ("step", "reset", "state", "observation", "context", "rewarder", "streams", "rng", "snapshot", "restore")
-"""The parts of an episode, which a batch holds only for models that do not define them by themselves."""
+"""The parts of an episode. A batch of lanes stores them, so a model that overrides one is not batched this way."""
 
 
 def are_models(envs: Sequence[Env]) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SIZES = 64
-"""The number of different numbers of lanes for which the contexts of a reset are kept."""
+"""For how many different numbers of lanes the contexts of a reset are cached."""
 
 
 class SharedColumns(dict[str, Any]):

@@ -443,7 +443,7 @@ class LaneColumns(BatchEnv):
 
 
 StreamsOf: TypeAlias = Literal["lanes", "batch"]
-"""`"lanes"` if each lane has random streams of its own; `"batch"` if all lanes share one set."""
+"""`"lanes"` if each lane has its own random streams; `"batch"` if all lanes share one set."""
 
 
 LaneCall: TypeAlias = Callable[[Any], tuple[Any, Any, bool, bool, Any, Info]]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 MANY_LANES = 500
-"""The number of lanes from which on other threads may run beside a kernel, as beside numpy's loops of this length."""
+"""The number of lanes from which a kernel lets other threads run, as numpy does for loops of this length."""
 
 
 class ModelLanes(LaneColumns, Lanes):

@@ -46,7 +46,7 @@ def numba_version() -> str | None:
 
 
 MARK = "envoi: "
-"""The beginning of a reason of our own in an error of numba, which puts it between lines of its own."""
+"""Marks the start of envoi's reason in an error of numba, which adds lines before and after it."""
 
 _SKIPPED = ("Failed in", "- Resolution failure", "There are", "Overload", "During", "The above", "Type of")
 
@@ -75,7 +75,7 @@ def reason_of(error: Exception) -> str:
 
 
 SLOW = 1.0
-"""Seconds of compilation from which on a line on stderr says so."""
+"""Seconds of compilation from which a line on stderr reports it."""
 
 
 @cache

@@ -290,7 +290,7 @@ _SYNTAX = {
     "RETURN_GENERATOR": "it is a generator; return the value",
     "PUSH_EXC_INFO": "it catches errors; test with `if` for what would raise one",
 }
-"""Byte code of what kernels do not have, with what to write instead."""
+"""Byte code that kernels do not support, with what to write instead."""
 
 
 def _check_syntax(code: CodeType, title: str) -> None:

@@ -105,7 +105,7 @@ _REFUSED = {
     "build_set": "it makes a set; write a tuple",
     "make_function": "it defines a function; do that outside",
 }
-"""Statements and expressions that kernels do not have, with what to write instead; see also `functions`."""
+"""Statements and expressions that kernels do not support, with what to write instead; see also `functions`."""
 
 
 class _Names(_Visitor):
@@ -323,7 +323,7 @@ class _Names(_Visitor):
 
 _METHODS = ("copy", "reshape", "ravel", "flatten", "transpose", "any", "all", "max", "min", "argmax", "argmin", "fill",
             "item", "nonzero", "repeat", "append", "insert", "pop", "extend", "astype")  # fmt: skip
-"""The methods of arrays and lists that kernels have; and `sum` of integers."""
+"""The methods of arrays and lists that kernels support; and `sum` of integers."""
 
 
 class _Bound:

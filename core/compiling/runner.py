@@ -80,7 +80,7 @@ def launcher(plan: Plan, kernel: Callable[..., Any], ends: np.ndarray[Any, Any])
 
 
 COMING, FIRST = slice(7, 12), 11
-"""The places in a kernel's table of the contexts and the places of those in which lanes begin; see `make_kernel`."""
+"""The part of a kernel's table for contexts, and for the contexts in which lanes begin; see `make_kernel`."""
 
 _KERNELS: dict[str, Callable[..., int]] = {}
 """The compiled kernels of this process, by their digests."""

@@ -124,7 +124,7 @@ def _boxes_of(bounds: Mapping[str, Sequence[float]], protocol: str) -> dict[str,
     """Returns the boxes that make up each region, in the order of `REGIONS`."""
 
     def box(start: int, stop: int, one: str | None = None, its: tuple[int, int] = (0, 0)) -> Box:
-        """Returns the box between two of the four numbers of all features but one, which has two of its own."""
+        """Returns a box from one to another of the four numbers of each feature; one feature may have other ends."""
         spans = {name: its if name == one else (start, stop) for name in bounds}
         return {name: (bounds[name][low], bounds[name][high]) for name, (low, high) in spans.items()}
 

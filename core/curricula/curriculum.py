@@ -35,7 +35,7 @@ class Episode(NamedTuple):
 
 
 _NUMBERS = {"return": True, "length": True, "success": False, "score": False}
-"""The columns of numbers of `tell`, and whether each episode needs one."""
+"""The numeric columns of `tell`, and whether each episode must have a value."""
 
 
 def read_episodes(given: Iterable[Mapping[str, Any]]) -> list[Episode]:

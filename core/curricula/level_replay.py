@@ -18,7 +18,7 @@ from .curriculum import Curriculum, Episode, check_choice, check_number, inverse
 OF_EPISODES = ("learnability", "return_error", "max_return_gap", "slope")
 OF_A_CRITIC = ("value_l1", "positive_value_loss", "max_mc")
 RECENT = 20
-"""The number of episodes of a context that scores look at."""
+"""The number of recent episodes of a context that determine its score."""
 
 
 @dataclass

@@ -40,10 +40,10 @@ MODELS: dict[str, tuple[Callable[..., Env], int | None]] = {
     "gridworld": (GridWorld, 100),
     "maze": (Maze, None),  # which has a limit of its own
 }
-"""The models of one agent by name, each with its usual time limit in steps."""
+"""The single-agent models by name, each with its usual time limit in steps."""
 
 GAMES: dict[str, Callable[..., MultiEnv]] = {"pursuit": Pursuit, "rps": RockPaperScissors, "nim": Nim}
-"""The models of several agents by name."""
+"""The multi-agent models by name."""
 
 NAMES = (*MODELS, *GAMES)
 

@@ -16,7 +16,7 @@ from ..spec import Array
 MAX_TORQUE = 2.0
 
 IN_32_BITS = np.result_type(np.float32(0), 0.0) == np.float32
-"""True if numpy multiplies a float32 by a number of Python in float32, as NumPy 2 does; then so does gymnasium."""
+"""True if numpy multiplies a float32 by a Python number in float32 (since NumPy 2); then gymnasium does too."""
 
 
 class PendulumState(NamedTuple):

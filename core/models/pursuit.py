@@ -20,7 +20,7 @@ SIZE = 9
 MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1], [0, 0]])
 """Up, right, down, left, stay; only the prey may stay."""
 OTHERS = {agent: [other for other in range(len(AGENTS)) if AGENTS[other] != agent] for agent in AGENTS}
-"""The indices of the agents that each one observes."""
+"""The indices of the agents that each agent observes."""
 
 
 class PursuitState(NamedTuple):

@@ -46,13 +46,13 @@ make_batch_reset: Callable[[tuple[Any, Infos]], Reset] = partial(
     tuple.__new__,  # pyright: ignore[reportUnknownMemberType]
     Reset,
 )
-"""A `Reset` of n lanes, of its values, as `make_step`."""
+"""Makes a `Reset` of n lanes from a tuple of its values, like `make_step`."""
 
 make_batch_step: Callable[[tuple[Any, Any, Mask, Mask, Any, Infos]], Step] = partial(
     tuple.__new__,  # pyright: ignore[reportUnknownMemberType]
     Step,
 )
-"""A `Step` of n lanes, of its values; flags are of shape (n,)."""
+"""Makes a `Step` of n lanes from a tuple of its values; flags have shape (n,)."""
 
 
 @overload

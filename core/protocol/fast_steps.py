@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .multi_env import MultiEnv
 
 LANES_VALUES = f"{', '.join(VALUES)}, over"
-"""The registers of a step of many lanes; flags and `over`, the lanes that have ended, may be None for none."""
+"""The registers of a batch's step; flags and `over` (the lanes that have ended) are None if all are False."""
 
 VALUES_AND_ENDS = Finish("the values of many lanes, and the lanes that have ended", f"return {LANES_VALUES}")
 

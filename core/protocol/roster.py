@@ -24,7 +24,7 @@ NOT_IN_PLAY = "has not been in play in this episode"
 
 
 _MOST_TURNS = 64
-"""The number of turns whose rosters are kept: of agents that act one by one all, of random groups some."""
+"""The number of cached rosters: enough for agents that act one by one, but not for all random groups."""
 
 
 class LeftWithoutEnd(EpisodeError, SpecError):

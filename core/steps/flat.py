@@ -44,7 +44,7 @@ class Finish(NamedTuple):
 
 
 SIX_VALUES = Finish("a tuple of six values", f"return {', '.join(VALUES)}")
-"""Returns the six values, with the discount None for the default."""
+"""Returns the six values, with None for the default discount."""
 
 
 def flat_step(

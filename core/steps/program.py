@@ -28,7 +28,7 @@ VALUES = ("observation", "reward", "terminated", "truncated", "discount", "info"
 """The registers of the values of a step."""
 
 USUAL = {"reward": "0.0", "terminated": "False", "truncated": "False", "discount": "None", "info": "{}"}
-"""The values of one lane's registers that no stage sets; None is the default discount."""
+"""The values of registers that no stage sets, for one lane; a discount of None is the default."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def registers_read(lines: str, names: Iterable[str] = ()) -> tuple[str, ...]:
 # Writing.
 
 _TEXTS: dict[str, str] = {}
-"""The texts of all written steps by the file names of their code."""
+"""The source of all written steps, by the file name of their code."""
 
 
 def titled(title: str, lines: str | Sequence[str]) -> list[str]:

@@ -158,7 +158,7 @@ ValidatedMulti: Any = Validated
 
 
 _COLUMNS = Array, Discrete, MultiDiscrete, MultiBinary
-"""Specs whose values in several lanes are one array."""
+"""Specs whose values of several lanes form one array."""
 
 
 def _are_within(spec: SpecTree, values: Any, path: str, n: int, kept: Any) -> bool:

@@ -48,7 +48,7 @@ def inner_property(name: str) -> Any:
 
 
 Inside = TypeVar("Inside", bound=Process)
-"""The kind of environment that another one is made around."""
+"""The type of the inner environment."""
 
 
 class Around(Process, Generic[Inside]):

@@ -16,14 +16,14 @@ from ...wrapping.change import Specs
 from .schedule import Indices
 
 Success: TypeAlias = Callable[[dict[str, Any]], Any]
-"""`(episode) -> success`, of a row of `Selector.tell` with the last `info` of the episode."""
+"""`(episode) -> success`, where the episode is a row of `Selector.tell` with its last `info`."""
 
 
 Running: TypeAlias = tuple[Any, Any, Any, int]
-"""The episodes that run: their returns so far; the number of steps at which they began; True for those that will be
-reported, because the selector has chosen their contexts, in a batch with one element a lane; and the number of steps.
+"""The running episodes, in a batch with one element per lane: their returns so far, the numbers of the steps at which
+they began, True for those to report (the selector has chosen their context); and last the number of all steps.
 
-Replaced, never changed, because snapshots hold it."""
+Replaced, never modified, because snapshots hold it."""
 
 
 def none_running(n: int | None) -> Running:

@@ -394,7 +394,7 @@ class Schedule:
     # Choosing.
 
     def generator(self, env: Any) -> np.random.Generator:
-        """Returns the generator of all choices; the first time it is a copy of the environment's context stream."""
+        """Returns the generator of all choices. It begins as a copy of the environment's context stream."""
         rng = self.rng
         if rng is None:
             self.rng = rng = copy.deepcopy(env.streams.context)
