@@ -433,6 +433,9 @@ def test_auto_sets_the_batched_runner_and_leaves_the_users():
     with pytest.raises(envoi.EnvoiError, match="because the config has the env runner SingleAgentEnvRunner"):
         use_runner(own, "batched")
     several = PPOConfig().multi_agent(policies={"a", "b"}, policy_mapping_fn=lambda *_, **__: "a")
+    derived = type("Derived", (BatchedMultiAgentEnvRunner,), {})
+    use_runner(kept := several.copy(copy_frozen=False).env_runners(env_runner_cls=derived))
+    assert kept.env_runner_cls is derived
     use_runner(several)
     assert (several.env_runner_cls, why_not(several)) == (BatchedMultiAgentEnvRunner, None)
     assert "several agents" in why_not(several.env_runners(env_runner_cls=BatchedEnvRunner))

@@ -49,7 +49,7 @@ def use_runner(config: Any, runner: Runner = "auto") -> None:
         if config.env_runner_cls is ours:
             config.env_runners(env_runner_cls=None)
     elif (obstacle := _obstacle(config, ours)) is None:
-        config.env_runners(env_runner_cls=ours)
+        config.env_runners(env_runner_cls=config.env_runner_cls or ours)
     elif runner == "batched":
         raise EnvoiError(f"runner: 'batched' cannot be used, because {obstacle}; use 'auto' or 'sync'")
 
