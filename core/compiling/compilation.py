@@ -239,7 +239,8 @@ def _save(compiled: Any, file: Path) -> bool:
     parts[2], *environments = [(one.consts, one.env_name) for one in (parts[2], *environments)]
     with contextlib.suppress(OSError):
         with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".part", delete=False) as part:
-            part.write(dumps((parts, environments, [name for name in outside if not name.startswith("llvm.")])))
+            data = dumps((parts, environments, [name for name in outside if not name.startswith("llvm.")]))
+            part.write(blake2s(data).digest() + data)
         Path(part.name).replace(file)  # whole, so that processes may compile side by side
         return True
     return False
@@ -254,7 +255,10 @@ def _load(file: Path, context: Any) -> Any:
 
     llvmlite.binding.add_symbol("envoi_pow", ctypes.cast(ctypes.CDLL(None).pow, ctypes.c_void_p).value)
     try:
-        parts, environments, outside = pickle.loads(file.read_bytes())  # noqa: S301 (the folder is the user's alone)
+        data = memoryview(file.read_bytes())
+        if blake2s(data[32:]).digest() != data[:32]:  # code with a wrong byte may do anything
+            return None
+        parts, environments, outside = pickle.loads(data[32:])  # noqa: S301 (the folder is the user's alone)
         parts[2], *environments = [_rebuild_env(__name__, *one) for one in (parts[2], *environments)]
     except Exception:  # there is no file; or a damaged one, of which pickle raises anything
         return None

@@ -369,7 +369,14 @@ def test_an_index_outside_an_array_changes_nothing():
     assert batch.step(np.array([3, 3, 3])).truncated.all()  # the refused steps count for nothing
 
 
-@pytest.mark.parametrize("damage", [b"", b"garbage"], ids=["empty", "garbage"])
+DAMAGES = {
+    "empty": lambda code: b"",
+    "garbage": lambda code: b"garbage",
+    "a wrong byte": lambda code: code.replace(b"ELF", b"\xccLF"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_machine_code_on_disk_is_compiled_again(tmp_path, monkeypatch, damage):
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -377,7 +384,7 @@ def test_damaged_machine_code_on_disk_is_compiled_again(tmp_path, monkeypatch, d
     make = lambda: compiled.append(1) or (twice, [1])  # noqa: E731
     for count in (1, 1, 2, 2):
         for file in tmp_path.rglob("*.kernel") if count > len(compiled) else ():
-            file.write_bytes(damage)
+            file.write_bytes(DAMAGES[damage](file.read_bytes()))
         assert kernel_of("twice", "Twice", make, {})(21) == 42
         assert len(compiled) == count
 
