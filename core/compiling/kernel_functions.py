@@ -193,7 +193,7 @@ def _store_one(
     lengths = [_WORD(len(kinds))] if is_tuple else [] if inner is None else cgutils.unpack_tuple(builder, inner.shape)
     for size, length in zip(sizes, lengths, strict=True):
         with builder.if_then(builder.icmp_signed("!=", size, length), likely=False):
-            what = "a function of the model returns an array of another shape than its spec or the first state has"
+            what = "observe: it returns another shape than observation_spec has; or a state has another than the first"
             context.call_conv.return_user_exc(builder, ValueError, (what,))
     if inner is not None:
         with cgutils.loop_nest(builder, sizes, _WORD) as place:

@@ -416,3 +416,19 @@ def test_a_method_is_not_the_global_of_its_name():
 
     assert copy.__dict__  # the module, which the name `copy` above does not mean
     assert envoi.batch(Copied(), N, compiled=True).has_kernel
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "words"),
+    [
+        ("observe", lambda self, state, rng: np.zeros(3), "observe: it returns another shape than observation_spec"),
+        (
+            "transition",
+            lambda self, state, action, rng: state._replace(grid=np.zeros(3)),
+            "a state has another than the first",
+        ),
+    ],
+)
+def test_arrays_of_another_shape_are_refused(name, function, words):
+    with pytest.raises(NotCompilable, match=words):
+        envoi.batch(type("Stretched", (Plain,), {name: function})(), N, compiled=True)
