@@ -31,6 +31,7 @@ from ..protocol.infos import Infos
 from ..protocol.process import Snapshot, taking_back
 from ..protocol.reset_options import CONTEXT, of_the_episode
 from ..seeding import Streams, StreamStates, batch_streams, lane_seeds
+from ..spec import zeros
 from ..spec.base import shown
 from ..steps.program import VALUES, Program, Stage
 from ..wrapping.wrapper import Wrapper
@@ -252,6 +253,8 @@ class ModelLanes(LaneColumns, Lanes):
             self._take_contexts()
         if self.choice.is_due and self._begun and not self.is_watched:  # between steps, so that Ctrl-C interrupts none
             self.choice.advance(self._make_plan, self._start)
+        if action is None and ((idle := either(restart, hold)) is None or not idle.all()):
+            raise SpecError("action: expected an action of each lane, got None")
         runner = self._runner
         if runner is not None and not (self._in_rows and runner.is_unchanged()) and not self._usable(runner):
             runner = None
@@ -621,7 +624,8 @@ class ModelLanes(LaneColumns, Lanes):
         # The types of numbers in states depend on the functions, not on the records.
         model, rng = self._models[0], np.random.default_rng(0)
         begun = model.initial(rng, model.context)
-        moved = model.transition(begun, splitter(model.action_spec, self.batch_size)(runner.idle)[0], rng)
+        (action,) = splitter(model.action_spec, 1)(stacker(model.action_spec)([zeros(model.action_spec)]))
+        moved = model.transition(begun, action, rng)
         self._kinds = [type(leaf) for _, leaf in tree.leaves(moved)]
         self._runner = runner
 

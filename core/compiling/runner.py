@@ -259,7 +259,7 @@ class Runner:
                 raise SpecError(f"{own.path}: expected shape {(self._n, *own.shape)}, got {array.shape}")
             if array.dtype != own.dtype:
                 integers = own.dtype.kind in "iu"
-                if array.dtype.kind not in ("iu" if integers else "biuf") and own.dtype.kind != "b":
+                if array.dtype.kind not in ("biu" if integers else "biuf") and own.dtype.kind != "b":
                     raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array.dtype}")
                 if not integers or array.dtype not in (np.int64, np.int32, np.uint32):
                     return None

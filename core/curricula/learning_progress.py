@@ -73,12 +73,13 @@ class LearningProgress(Curriculum):
             return episodes
         low, high = self.bounds
         for episode in episodes:
-            if not low <= episode.total <= high:
+            rounding = 1e-9 * max(1.0, abs(episode.total))
+            if not low - rounding <= episode.total <= high + rounding:
                 raise ContextError(
                     f"context {episode.context_id!r}: expected a return within bounds={self.bounds}, got "
                     f"{episode.total}; give bounds that hold all returns"
                 )
-        return [Episode(*one[:4], (one.total - low) / (high - low), one.score) for one in episodes]
+        return [Episode(*one[:4], min(1.0, max(0.0, (one.total - low) / (high - low))), one.score) for one in episodes]
 
     def learn(self, episode: Episode, place: int) -> bool:
         self._batch[0][place] += cast("float", episode.success)

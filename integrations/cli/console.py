@@ -23,7 +23,7 @@ PLAIN_SECONDS = 5.0
 
 def output_console() -> Console:
     """Returns the console for the result of a command: as wide as the terminal, without colours if NO_COLOR is set."""
-    return Console(highlight=False)
+    return Console(emoji=False, highlight=False)
 
 
 def print_json(document: Any) -> None:
@@ -47,7 +47,7 @@ def working(*, plain: bool = False) -> Iterator[Callable[[str], None]]:
     On a terminal it shows a status; elsewhere nothing, or if `plain` a line every few seconds.
     """
     # The stderr of this moment, which may be redirected later.
-    console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    console = Console(file=sys.stderr, emoji=False, highlight=False, soft_wrap=True)
     began = last = time.monotonic()
     live, spinner = spinning(console), Spinner("dots")
 
@@ -85,7 +85,7 @@ def terminal_console() -> Iterator[Console]:
     try:
         copy = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     except (OSError, ValueError):  # stdout is no file, as under a test
-        yield Console(highlight=False, soft_wrap=True)
+        yield Console(emoji=False, highlight=False, soft_wrap=True)
         return
     with copy:
-        yield Console(file=copy, highlight=False, soft_wrap=True)
+        yield Console(file=copy, emoji=False, highlight=False, soft_wrap=True)

@@ -499,3 +499,40 @@ def test_a_private_folder_of_kernels_is_used(tmp_path, monkeypatch):
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "envoi" / "kernels"
+
+
+class Positive(Steps):
+    """Its dynamics hold for allowed actions alone, and 0 is none of them."""
+
+    observation_spec = envoi.Array((1,), "float32")
+    action_spec = envoi.Array((1,), "float32", 0.5, 1.0)
+
+    def initial(self, rng, context):
+        return 0.0
+
+    def transition(self, state, action, rng):
+        return state - math.log(float(action[0]))
+
+    def observe(self, state, rng):
+        return np.array([state], np.float32)
+
+    def terminal(self, state):
+        return state > 2.0
+
+
+def test_a_kernel_needs_no_action_that_is_forbidden():
+    play(*pair(Positive), steps=20, seed=0)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_lanes_take_bools_for_integers_and_refuse_none(compiled):
+    numbers, bools = (envoi.batch(CartPole(), N, compiled=compiled) for _ in range(2))
+    observation = numbers.reset(seed=0).observation
+    bools.reset(seed=0)
+    for _ in range(5):
+        over = observation[:, 2] > 0
+        observation = numbers.step(over.astype(int)).observation
+        assert (bools.step(over).observation == observation).all()
+    with pytest.raises(SpecError, match="an action of each lane, got None"):
+        numbers.step(None)
+    assert (numbers.observation == observation).all()

@@ -190,6 +190,7 @@ def test_bounds_make_success_of_returns():
     with pytest.raises(envoi.EnvoiError, match=r"'b'.*within bounds=\(-10, 10\), got 11"):
         curriculum.tell([row("a", 5.0), row("b", 11.0)])
     assert curriculum.statistics["episodes"].sum() == 1, "a refused call has no effect"
+    curriculum.tell([row("b", total=10 + 1e-12)])  # a sum of rounded rewards
 
 
 # Self-paced learning.

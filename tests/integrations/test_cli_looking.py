@@ -16,7 +16,7 @@ import envoi
 from envoi.adapters import SCHEMES, load, names_of
 from envoi.integrations.cli.commands import render
 from envoi.integrations.cli.commands.info import describe_specs
-from envoi.integrations.cli.console import spinning
+from envoi.integrations.cli.console import output_console, spinning
 from envoi.models import Catch
 
 
@@ -43,6 +43,11 @@ def test_info_as_json(cli):
     document = json.loads(cli("info", "envoi:nim", "--json")[1])
     assert (document["env"], document["losses"]["pettingzoo"]) == ("envoi:nim", [])
     assert document["agents"] == ["first, second"]
+
+
+def test_names_are_no_emoji(capsys):
+    output_console().print("python:ship:make")
+    assert capsys.readouterr().out == "python:ship:make\n"
 
 
 def test_no_color_is_respected(cli, monkeypatch):
