@@ -113,8 +113,8 @@ class FromQgym(FromGymnasium):
         observation, info = super()._begin(seed, options)
         return observation, deepcopy(info)
 
-    def step(self, action: Any) -> Step:
-        step = super().step(action)
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
+        step = super().step(action, restart, hold)
         return step._replace(info=deepcopy(step.info))  # it shares parts of the state, which the next step changes
 
     def _source_state(self) -> Any:

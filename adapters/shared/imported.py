@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, Spec, Step, Streams
 from envoi.protocol.batch_env import Mask, as_mask, check_count
-from envoi.protocol.env import NOT_RESET, as_step
+from envoi.protocol.env import NOT_RESET, as_step, refuse_masks
 from envoi.protocol.process import Process
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import check_seed
@@ -296,7 +296,8 @@ class ImportedEnv(Imported, Env):
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, dict[Any, Any]]:
         """Resets the source; returns the observation, converted for the core, and a new dict of the info."""
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
+        refuse_masks(restart, hold)
         return self._written_step(self, action)
 
     def step_program(self) -> Program:

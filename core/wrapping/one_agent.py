@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import EpisodeError, SpecError
-from ..protocol.env import Env, Reset, Step
+from ..protocol.env import Env, Reset, Step, refuse_masks
 from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep
 from ..protocol.process import Info
 from ..protocol.roster import NOT_IN_PLAY, check_actions
@@ -116,7 +116,8 @@ class Sole(Converted, Env):
         observations, infos = self.env.reset(seed=seed, options=options)
         return Reset(observations[self.agent], self._info(infos))
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
+        refuse_masks(restart, hold)
         agent = self.agent
         *values, infos = self.env.step({agent: action})
         return Step._make([*[value[agent] for value in values], self._info(infos)])

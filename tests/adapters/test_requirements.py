@@ -1442,3 +1442,12 @@ def test_spaces_are_batched_and_those_of_one_lane_are_there(name):
     assert list(form.single_observation_space) == list(form.observation_space) == ["z", "a"]
     assert form.single_action_space.contains(envoi.sample(form.core.action_spec, np.random.default_rng(0)))
     assert list(form.action_space) == ["y", "b"]
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if FORMS[name].kind != "lanes"])
+def test_an_import_without_lanes_refuses_masks_of_lanes(name):
+    env = single(name, there_and_back(name, of_kind(name, Scripted(Line(1.0)))))
+    env.reset()
+    for masks in ({"restart": True}, {"hold": np.array([True])}):
+        with pytest.raises(envoi.SpecError, match="expected None, because there are no lanes"):
+            env.step(some_action(name), **masks)
