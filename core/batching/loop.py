@@ -102,12 +102,12 @@ def batch(
         return lanes
     if isinstance(env, Env) or workers is not None:
         return _separate(env, n, settings, compiled, streams)
-    if not callable(env):
+    made: list[Any] = [env() for _ in range(min(n, 2))] if callable(env) else [env]
+    if not isinstance(made[0], Env):
         raise SpecError(
-            f"env: expected a core environment or a function that makes one, got {shown(env)}; "
-            "bring it by envoi.adapters.from_env(env)"
+            f"env: expected a core environment of one agent or a function that makes one, got {shown(made[0])}; bring "
+            "others by envoi.adapters.from_env, and agents as lanes by envoi.adapters.to_gymnasium_vector(game)"
         )
-    made = [env() for _ in range(min(n, 2))]
     if isinstance(made[0].unwrapped, BatchModel) and _one_serves_all(made):
         for other in made[1:]:
             other.close()

@@ -14,7 +14,7 @@ import envoi
 from envoi import Infos, Lanes, ModelBatch, SpecError, TimeLimit, Validated
 from envoi.adapters import to_gymnasium_vector, to_tf_agents
 from envoi.lane_values import lane, put, stack, take
-from envoi.models import MODELS, CartPole, Catch, GridWorld, make
+from envoi.models import MODELS, CartPole, Catch, GridWorld, Pursuit, make
 from envoi.protocol.batch_env import full_lanes_step
 from envoi.protocol.fast_steps import fast_step
 from envoi.seeding import lane_seeds
@@ -638,3 +638,9 @@ def changes_nothing(batch):
     assert exact(result.observation) == exact(first.observation)
     assert list(result.info) == [{}] * 3
     assert not batch.step(batch.sample_action()).terminated.all()
+
+
+@pytest.mark.parametrize("env", [Pursuit, lambda: Pursuit(), lambda: 3], ids=["class", "function", "number"])
+def test_a_batch_refuses_games(env):
+    with pytest.raises(SpecError, match=r"expected a core environment of one agent.*to_gymnasium_vector"):
+        envoi.batch(env, 2)
