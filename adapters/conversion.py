@@ -23,7 +23,7 @@ from envoi import (
     as_single,
 )
 from envoi.spec import SpecTree
-from envoi.tree import leaves
+from envoi.tree import children, is_branch
 from envoi.wrapping.delegate import Around
 from envoi.wrapping.one_agent import OneOfMany, Sole
 
@@ -70,12 +70,16 @@ def imported(env: Any, framework: str, forms: Kinds, importer: Callable[[Any], A
 
 
 def losses_in(specs: Mapping[str, SpecTree], convert: Callable[[Any, str], Any]) -> list[Loss]:
-    """Returns a loss for each refused leaf, or one for the whole spec if only its nesting is refused."""
-    found: list[Loss] = []
-    for what, spec in specs.items():
-        refused = [loss for path, leaf in leaves(spec, what) for loss in refusal(leaf, path, convert)]
-        found += refused or refusal(spec, what, convert)
-    return found
+    """Returns a loss for each refused leaf or branch, or one for the whole spec if only its nesting is refused."""
+
+    def inside(spec: SpecTree, path: str) -> list[Loss]:
+        found = refusal(spec, path, convert)
+        if not is_branch(spec):
+            return found
+        own = [loss for loss in found if loss.path == path]
+        return own + [loss for part, _, sub in children(spec) for loss in inside(sub, path + part)]
+
+    return [loss for what, spec in specs.items() for loss in inside(spec, what) or refusal(spec, what, convert)]
 
 
 def refusal(spec: SpecTree, path: str, convert: Callable[[Any, str], Any]) -> list[Loss]:

@@ -9,7 +9,7 @@ import pytest
 import scripted_games
 from depth import examples
 from gymnasium import spaces
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, example, given
 from scripted import Line, Scripted, Shaped
 
 import envoi
@@ -293,6 +293,7 @@ def test_a_row_happens_as_it_says(name, row, case):
 
 @pytest.mark.parametrize("name", TARGETS)
 @examples(60, suppress_health_check=[HealthCheck.too_slow])
+@example(seen=Array((), "bool"), done={"b": Text(1, charset="ab"), 3: Array((), "bool")})
 @given(seen=nested.specs, done=nested.specs)
 def test_what_losses_lists_is_what_a_conversion_refuses(name, seen, done):
     env = Shaped(seen, done)
