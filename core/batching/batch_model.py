@@ -26,7 +26,7 @@ from ..steps.program import VALUES, Program, Stage
 from ..tree import AnyArray, AnyDict, AnyList, AnyMapping, AnyScalar, AnyTuple
 from ..wrapping.arguments import each_leaf
 from .lane_contexts import LaneContexts
-from .lanes import LaneColumns
+from .lanes import GIVEN, LaneColumns
 
 _ZERO = np.zeros(())  # numpy would convert a Python number in each operation
 
@@ -183,9 +183,9 @@ class ModelBatch(LaneColumns, LaneContexts):
         """Returns the program of a step: a single stage that calls the author's functions once for all lanes."""
         stage = Stage(
             "BatchModel: the functions that its author wrote, once for all lanes",
-            f"{LANES_VALUES} = batch.advance(action, restart, hold, idle)",
+            f"{GIVEN}\n{LANES_VALUES} = batch.advance(action, restart, hold, idle)",
             (*VALUES, "over"),
-            {"batch": self},
+            {"batch": self, "check_count": check_count},
             commit="batch.commit()",
         )
         over, state = frozenset({"over"}), "batch._next[0]"

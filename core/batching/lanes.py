@@ -371,6 +371,10 @@ class Lanes(BatchEnv):
         return self
 
 
+GIVEN = "if action is None:\n    check_count('action', None, batch.batch_size)"
+"""The lines of a stage before `advance`, for which None means a reset."""
+
+
 class LaneColumns(BatchEnv):
     """A batch of one model that stores the episodes of its lanes as columns.
 

@@ -37,7 +37,7 @@ from ..steps.program import VALUES, Program, Stage
 from ..wrapping.wrapper import Wrapper
 from .batch_model import BatchModel, are_models, why_interpreted
 from .context_table import Coming, ContextTable, Places, rows_of
-from .lanes import LaneColumns, Lanes, Stacking, StreamsOf
+from .lanes import GIVEN, LaneColumns, Lanes, Stacking, StreamsOf
 from .model_lane import ModelLane
 
 if TYPE_CHECKING:
@@ -222,9 +222,9 @@ class ModelLanes(LaneColumns, Lanes):
         how = "one lane after the other" if self._runner is None else "in a kernel, for all lanes"
         stage = Stage(
             f"Model: the functions that its author wrote, {how}",
-            f"{LANES_VALUES} = batch.advance(action, restart, hold, limit)",
+            f"{GIVEN}\n{LANES_VALUES} = batch.advance(action, restart, hold, limit)",
             (*VALUES, "over"),
-            {"batch": self, "limit": 0},
+            {"batch": self, "limit": 0, "check_count": check_count},
             guarded=True,
             commit="batch.commit()",
             undo="batch.take_back()",
@@ -253,8 +253,6 @@ class ModelLanes(LaneColumns, Lanes):
             self._take_contexts()
         if self.choice.is_due and self._begun and not self.is_watched:  # between steps, so that Ctrl-C interrupts none
             self.choice.advance(self._make_plan, self._start)
-        if action is None and ((idle := either(restart, hold)) is None or not idle.all()):
-            raise SpecError("action: expected an action of each lane, got None")
         runner = self._runner
         if runner is not None and not (self._in_rows and runner.is_unchanged()) and not self._usable(runner):
             runner = None

@@ -62,6 +62,7 @@ def put(batch, **context):
 CASES = {
     "two actions": (lambda b: b.step(PUSH[:2]), "action: expected one for each of 3 lanes, got 2"),
     "one action": (lambda b: b.step(1), "action: expected one for each of 3 lanes, got 1"),
+    "no actions": (lambda b: b.step(None), "action: expected one for each of 3 lanes, got None"),
     "short mask": (lambda b: b.step(PUSH, ONE[:2]), "restart: expected a bool for each of 3 lanes, got shape (2,) and"),
     "numbers": (
         lambda b: b.step(PUSH, hold=PUSH),
