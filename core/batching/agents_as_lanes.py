@@ -143,7 +143,7 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
 
     def _check_turn(self) -> None:
         if self.env.turn is not None:
-            raise SpecError(f"env: expected agents that act at once, as lanes do; got the turn of {self.env.turn}")
+            raise SpecError(f"env: expected agents that act simultaneously, got the turn of {self.env.turn}")
 
     def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
         return full_lanes_step(self.step_values(action, restart, hold), self.discount_spec, self.batch_size)

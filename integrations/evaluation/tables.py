@@ -16,7 +16,7 @@ import envoi
 from envoi.atomic_write import write_atomically
 
 Row = Mapping[str, Any]
-OVERLAP = "contexts to be judged on that are also training contexts"
+OVERLAP = "test contexts that are also training contexts"
 """The beginning of warnings of such contexts."""
 
 

@@ -1,4 +1,4 @@
-"""Regions of contexts to train on and be judged on, and contexts that are written as one text."""
+"""Regions of training and test contexts, and contexts that are written as one text."""
 
 import math
 

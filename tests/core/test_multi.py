@@ -468,7 +468,7 @@ def test_agents_that_differ_or_wait_for_turns_are_no_lanes():
     with pytest.raises(SpecError, match=r"observation_spec\['a'\]"):
         AgentLanes(Council())
     lanes = AgentLanes(models.make("nim"))
-    with pytest.raises(SpecError, match="act at once"):
+    with pytest.raises(SpecError, match="act simultaneously"):
         lanes.reset()
 
 

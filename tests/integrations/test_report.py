@@ -247,7 +247,7 @@ def test_one_variant_has_an_empty_table_of_pairs(tmp_path):
 
 def test_training_contexts_among_others_are_named(tmp_path, cli):
     rows = rows_of(np.ones((5, 4))) + rows_of(np.ones((5, 4)), region="combinatorial", **{"context.length": 0.0})
-    named = "contexts to be judged on that are also training contexts: combinatorial-0, combinatorial-3"
+    named = "test contexts that are also training contexts: combinatorial-0, combinatorial-3"
     with pytest.warns(UserWarning, match=named):
         report(rows, tmp_path / "out", resamples=10)
     assert named in page_of(tmp_path / "out")[1]

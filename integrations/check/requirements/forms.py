@@ -128,7 +128,7 @@ def constructs(form: FormUnderTest) -> Outcome:
         if refused:
             return Outcome("refused", "; ".join(refused))
         if form.framework == "gymnasium_vector" and form.takes_turns():
-            return Outcome("refused", "agents: they take turns, and the lanes of a vector env act at once")
+            return Outcome("refused", "agents: they take turns, and the lanes of a vector env act simultaneously")
         # Of the very environment under test, to detect that the form is that environment itself.
         made = form.make(core)
     except (LossyConversion, SpecError) as error:

@@ -46,7 +46,7 @@ def _evaluate(
     contexts: Annotated[
         str | None,
         text(
-            "Contexts to be judged on: a file, or length=0.3..0.7 (100 samples), length=0.3..0.7:8 (a grid), "
+            "Test contexts: a file, or length=0.3..0.7 (100 samples), length=0.3..0.7:8 (a grid), "
             "length=0.3,0.5 (values), several features joined by ;",
             metavar="FILE|SPEC",
             show_default="the env's",
