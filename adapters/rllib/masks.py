@@ -67,7 +67,7 @@ class Masks:
             mask = observation.get(MASK)
             if mask is not None and lane is not None:
                 mask = mask[lane]
-        return None if mask is None else flat_mask(self._spec, mask).astype(np.float32)
+        return None if mask is None else flat_mask(self._spec, mask, self.size).astype(np.float32)
 
 
 def is_masked(space: spaces.Space[Any]) -> TypeGuard[spaces.Dict]:

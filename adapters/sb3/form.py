@@ -54,7 +54,7 @@ class ToSB3(AnyForm, _VecEnv):
 
     _framework = NAME
     _of_lanes = True
-    _planned = ("_attributes", "_encode", "_encode_one", "_decode", "_step")
+    _planned = ("_attributes", "_encode", "_encode_one", "_decode", "_step", "_mask_size")
     _memory = ("_begun", "_last", "_actions", "_seeds", "_options", "rewards", "reset_infos", "_infos")
 
     def __init__(self, core: Any, validate: bool = False) -> None:
@@ -80,6 +80,7 @@ class ToSB3(AnyForm, _VecEnv):
         self._encode, self._encode_one = batched_encoder(core.observation_spec), encoder(core.observation_spec)
         self._decode = batched_decoder(core.action_spec, core.batch_size)
         self._step: Any = fast_step(self._env)
+        self._mask_size = sum(choices(core.action_spec) or ())  # 0 if actions cannot be masked
 
     def reset(self) -> Any:
         groups, result = groups_of_equal(self._options), Reset(None, {})
@@ -188,7 +189,7 @@ class ToSB3(AnyForm, _VecEnv):
 
     def _has_masks(self) -> bool:
         """Returns True if the lanes have action masks. Before the first reset, resets a copy to find out."""
-        if self._masked or not choices(self.core.action_spec):
+        if self._masked or not self._mask_size:
             return self._masked
         infos: Any = self._infos
         if not self._begun:
@@ -201,7 +202,7 @@ class ToSB3(AnyForm, _VecEnv):
 
     def _mask(self, index: int) -> Any:
         """Returns the action mask of a lane in sb3-contrib's format: one bool for each choice of each integer."""
-        return flat_mask(self.core.action_spec, self._infos[index].get(MASK))
+        return flat_mask(self.core.action_spec, self._infos[index].get(MASK), self._mask_size)
 
     def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
         return self._attributes.are_wrapped(wrapper_class, [*self._get_indices(indices)])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from envoi import Discrete, MultiBinary, MultiDiscrete, Spec, SpecError
 from envoi.protocol.multi_env import MASK
 from envoi.spec import SpecTree
-from envoi.tree import children, leaves
+from envoi.tree import children
 
 
 def choices(spec: Spec) -> list[int] | None:
@@ -28,9 +28,8 @@ def choices(spec: Spec) -> list[int] | None:
     return [2] * int(np.prod(spec.shape)) if isinstance(spec, MultiBinary) else None
 
 
-def flat_mask(spec: SpecTree, mask: Any) -> NDArray[np.bool_]:
-    """Returns a mask as a new array of one axis, True where a value is legal."""
-    size = sum(sum(choices(leaf) or ()) for _, leaf in leaves(spec))
+def flat_mask(spec: SpecTree, mask: Any, size: int) -> NDArray[np.bool_]:
+    """Returns a mask as a new flat array, True where a value is legal; `size` is the sum of all leaves' `choices`."""
     if isinstance(mask, np.ndarray) and mask.size == size:
         return mask.ravel() != 0
     flat = np.concatenate([np.zeros(0, bool), *_parts(spec, mask)])
