@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy import ndarray, zeros
 from numpy.typing import NDArray
 
-from envoi import Array, Discrete, Env, Infos, LossyConversion, MultiBinary, MultiDiscrete, Reset, Step, UnknownName
+from envoi import Array, Env, Infos, LossyConversion, Reset, Step, UnknownName
 from envoi.lane_values import lane
 from envoi.protocol.batch_env import BatchEnv, as_mask, full_lanes_step
 from envoi.protocol.fast_steps import VALUES_AND_ENDS, step_around
@@ -87,8 +87,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         self._encode_one = encoder(core.observation_spec)
         self._decode = batched_decoder(core.action_spec, self.num_envs)
         # Arrays of this shape need no conversion.
-        is_flat = isinstance(core.action_spec, (Array, Discrete, MultiDiscrete, MultiBinary))
-        self._flat_shape = (self.num_envs, *core.action_spec.shape) if is_flat else None
+        self._flat_shape = (self.num_envs, *core.action_spec.shape) if isinstance(core.action_spec, ARRAYS) else None
         self._scalar_discount = isinstance(core.discount_spec, Array) and core.discount_spec.shape == ()
         self._step: Any = step_around(self._env, lambda program: VALUES_AND_ENDS)
         self._attributes = LaneAttributes(core)

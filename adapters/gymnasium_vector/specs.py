@@ -10,8 +10,9 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
-from envoi import Array, Discrete, Infos, MultiBinary, MultiDiscrete, Spec, SpecError
+from envoi import Array, Discrete, Infos, Spec, SpecError
 from envoi.spec import SpecTree
+from envoi.spec.arrays import ARRAYS
 from envoi.spec.base import shown
 from envoi.tree import children, map_leaves
 
@@ -19,8 +20,6 @@ from ..gymnasium.specs import decoder, encoder, native_encoder
 from ..shared.array_specs import Convert, branch_decoder
 
 NAME = "gymnasium_vector"
-
-_ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
 
 
 def batched_space(space: spaces.Space[Any], n: int) -> spaces.Space[Any]:
@@ -47,7 +46,7 @@ def batched_encoder(spec: SpecTree) -> Convert | None:
         dtype = spec.dtype
         # A space does not contain integers of a wider dtype than its own.
         return lambda values: np.asarray(values, dtype)
-    if isinstance(spec, _ARRAYS):
+    if isinstance(spec, ARRAYS):
         return None
     if isinstance(spec, Spec):
         one = encoder(spec)
@@ -57,7 +56,7 @@ def batched_encoder(spec: SpecTree) -> Convert | None:
 
 def batched_decoder(spec: SpecTree, n: int, path: str = "actions") -> Convert:
     """Returns a function that converts batched values of gymnasium for the core, with new containers."""
-    if isinstance(spec, _ARRAYS):
+    if isinstance(spec, ARRAYS):
         return _array_decoder((n, *spec.shape), path)
     if isinstance(spec, Spec):
         return _tuple_decoder(decoder(spec, path), n, path)
@@ -88,7 +87,7 @@ def _tuple_decoder(one: Convert | None, n: int, path: str) -> Convert:
 def batched_spec(spec: SpecTree, n: int) -> SpecTree:
     """Returns the spec of the values of n lanes: unbounded arrays of shape (n, …), and tuples for other leaves."""
     return map_leaves(
-        lambda leaf: Array((n, *leaf.shape), leaf.dtype) if isinstance(leaf, _ARRAYS) else (leaf,) * n, spec
+        lambda leaf: Array((n, *leaf.shape), leaf.dtype) if isinstance(leaf, ARRAYS) else (leaf,) * n, spec
     )
 
 

@@ -22,8 +22,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from envoi import Array, Discrete, Foreign, LossyConversion, MultiBinary, MultiDiscrete, Spec, SpecError, Text
+from envoi import Array, Discrete, Foreign, LossyConversion, MultiDiscrete, Spec, SpecError, Text
 from envoi.spec import SpecTree
+from envoi.spec.arrays import ARRAYS
 from envoi.tree import children, leaves
 
 from ..shared.array_specs import array_form
@@ -178,7 +179,7 @@ def observation_leaf(spec: Spec, path: str) -> _Leaf:
     """Returns a leaf of an observation as a part of one flat vector."""
     if _is_one_hot(spec):
         return _one_hot(spec)
-    if isinstance(spec, (Array, Discrete, MultiDiscrete, MultiBinary)) and spec.dtype.kind in "biuf":
+    if isinstance(spec, ARRAYS) and spec.dtype.kind in "biuf":
         size = int(np.prod(spec.shape))
         if is_image(spec) and spec.dtype.kind == "u":  # numbers from 0 to 1 even where an image is flattened
             numbers = scaled(spec)

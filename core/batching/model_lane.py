@@ -14,12 +14,10 @@ from ..lane_values import lane
 from ..protocol.env import Env, Reset, Step, as_step, refuse_masks
 from ..protocol.process import Snapshot
 from ..rewards.rewarder import Rewarder, RewardFunction
-from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec
+from ..spec import Spec
 from ..spec.arrays import ARRAYS
 from ..steps.flat import flat_step
 from ..steps.program import VALUES, Program, Stage
-
-_NUMBERS = (Array, Discrete, MultiDiscrete, MultiBinary)
 
 
 class ModelLane(Env):
@@ -79,7 +77,7 @@ class ModelLane(Env):
         """Returns the program of a step: one stage that steps this lane while the others pause."""
         title = f"ModelLane: a step of {'a batch of one lane' if self.lanes.batch_size == 1 else 'all lanes'}"
         specs = (self.observation_spec, self.action_spec, self.reward_spec, self.discount_spec)
-        if self.lanes.batch_size > 1 or not all(isinstance(spec, _NUMBERS) for spec in specs):
+        if self.lanes.batch_size > 1 or not all(isinstance(spec, ARRAYS) for spec in specs):
             lines = f"{', '.join(VALUES)} = lane.step_alone(action)"
             names: dict[str, Any] = {"lane": self, "hold_step": self.lanes.hold_step}
             stage = Stage(title, lines, VALUES, names, guarded=True, save="_back0 = hold_step()", undo="_back0()")

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from ... import tree
 from ...errors import SpecError
 from ...protocol.batch_env import check_count
-from ...spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree
+from ...spec import Array, Spec, SpecTree
+from ...spec.arrays import ARRAYS
 from ...spec.base import shown
 
-_ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
 _ALIGNMENT = 64  # bytes, a cache line: neighbouring arrays are written by different processes
 
 _FLAG = Array((), "bool")
@@ -41,7 +41,7 @@ class Rows:
 
     def __init__(self, specs: Mapping[str, SpecTree], n: int, name: str | None = None) -> None:
         specs = {**_OWN, **specs}
-        arrays = [leaf for spec in specs.values() for _, leaf in tree.leaves(spec) if isinstance(leaf, _ARRAYS)]
+        arrays = [leaf for spec in specs.values() for _, leaf in tree.leaves(spec) if isinstance(leaf, ARRAYS)]
         sizes = [n * int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in arrays]
         ends = np.cumsum([-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes]).tolist()
         self._memory = SharedMemory(name, create=name is None, size=max(ends[-1], 1))
@@ -55,7 +55,7 @@ class Rows:
             what: _Column(
                 spec,
                 _flattener(spec),
-                [(path, next(views) if isinstance(leaf, _ARRAYS) else None) for path, leaf in tree.leaves(spec, what)],
+                [(path, next(views) if isinstance(leaf, ARRAYS) else None) for path, leaf in tree.leaves(spec, what)],
             )
             for what, spec in specs.items()
         }
