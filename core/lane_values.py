@@ -44,7 +44,9 @@ def splitter(spec: SpecTree, n: int) -> Callable[[Any], Sequence[Any]]:
     Values of a `Discrete` become Python integers, so that dividing by 0 raises an error, as it does in a kernel.
     """
     if isinstance(spec, Discrete):
-        return lambda values: values.tolist() if isinstance(values, AnyArray) else values
+        return lambda values: (
+            values if not isinstance(values, AnyArray) else (values + 0 if values.dtype == bool else values).tolist()
+        )
     if isinstance(spec, Spec):
         return lambda values: values
     parts = [(key, splitter(sub, n)) for _, key, sub in tree.children(spec)]

@@ -16,7 +16,7 @@ from ..protocol.batch_env import as_mask, check_count
 from ..protocol.env import ENDED, ENDED_LANES
 from ..protocol.infos import Infos
 from ..seeding import Streams, addresses
-from ..spec import SpecTree
+from ..spec import Discrete, SpecTree
 from .plan import Action, Plan
 
 if TYPE_CHECKING:
@@ -261,7 +261,8 @@ class Runner:
                 integers = own.dtype.kind in "iu"
                 if array.dtype.kind not in ("biu" if integers else "biuf") and own.dtype.kind != "b":
                     raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array.dtype}")
-                if not integers or array.dtype not in (np.int64, np.int32, np.uint32):
+                exact = (np.int64, np.int32, np.uint32, *[np.bool_] * isinstance(self._action_spec, Discrete))
+                if not integers or array.dtype not in exact:
                     return None
                 cast = array.astype(own.dtype)
                 wrong = (cast != array).reshape(self._n, -1).any(1)

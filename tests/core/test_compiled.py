@@ -532,4 +532,6 @@ def test_lanes_take_bools_for_integers(compiled):
     for _ in range(5):
         over = observation[:, 2] > 0
         observation = numbers.step(over.astype(int)).observation
-        assert (bools.step(over).observation == observation).all()
+        with interpreted(bools) as found:
+            assert (bools.step(over).observation == observation).all()
+        assert bool(found) is not compiled
