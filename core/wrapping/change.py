@@ -121,7 +121,9 @@ class Change:
                 raise SpecError(f"change: expected begin beside {name}, for that takes a memory")
 
     def counting(self, lanes: int | None) -> Change:
-        """Adds functions that count steps up to `limit`. Returns the same object if `limit` is None.
+        """Adds functions that truncate at `limit`. Returns the same object if `limit` is None.
+
+        The memory is the number of steps; the stages of the step increment it.
 
         Args:
             lanes: The number of lanes, or None without a lane axis.
@@ -134,15 +136,12 @@ class Change:
         def begin(observation: Any) -> Any:
             return none
 
-        def remember(elapsed: Any, action: Any, observation: Any, reward: Any) -> Any:
-            return elapsed + 1
-
         def truncated(flag: Any, elapsed: Any) -> Any:
             return elapsed.cut(flag, limit) if type(elapsed) is ElapsedSteps else flag | (elapsed >= limit)
 
         see, pay, tell = self.with_memory()
         own: dict[str, Any] = {"observation": see, "reward": pay, "info": tell}
-        return replace(self, limit=None, shared=True, begin=begin, remember=remember, truncated=truncated, **own)
+        return replace(self, limit=None, shared=True, begin=begin, truncated=truncated, **own)
 
     def with_memory(self) -> tuple[_OfTwo | None, _OfTwo | None, _OfOne | None]:
         """Returns `observation`, `reward` and `info` as functions that take the memory as their last argument."""

@@ -192,9 +192,9 @@ def over_agents(env: MultiEnv, changes: Mapping[Any, Change], action_spec: Any) 
             return first(None)
 
         def remember_shared(memory: Any, *values: Any) -> Any:
-            return memory if later is None else later(memory, None, None, None)
+            return cast("Any", later)(memory, None, None, None)
 
-        begin, remember = begin_shared, remember_shared
+        begin, remember = begin_shared, None if later is None else remember_shared
 
     def called(functions: Mapping[Any, Any], agent: Any, memory: Any, *value: Any) -> Any:
         given = () if agent not in remembering else (memory if some.shared else memories.of(memory, agent),)

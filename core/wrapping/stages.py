@@ -104,7 +104,7 @@ class ChangeStages:
 
     def actions(self) -> Iterator[Stage]:
         change = self.change
-        remembers = change.remember is not None and not self.is_limit
+        remembers = change.remember is not None
         if self.has_lanes and (change.action is not None or (remembers and not change.shared)):
             # Lanes that do not act may hold anything.
             yield self.stage("action = action if idle is None else zeroed(action, idle, action_spec#)", "action")
@@ -140,11 +140,10 @@ class ChangeStages:
         if self.is_several:
             yield self.stage(f"{memory} = layer#._memory", memory)
         lines: list[str] = []
-        if self.is_limit and not self.has_lanes:
+        if self.is_limit:
             lines.append(f"{memory} = {memory} + 1")
         elif change.remember is not None:
-            own = "None" if self.is_limit else "own_action#"
-            lines.append(f"{memory} = remember#({memory}, {own}, observation, reward)")
+            lines.append(f"{memory} = remember#({memory}, own_action#, observation, reward)")
         if self.has_lanes:
             lines += ["if restart is not None:", f"    {memory} = merged({memory}, begin#(observation), restart)"]
         if change.note is not None:

@@ -231,10 +231,11 @@ def test_a_wrapped_model_is_compiled_inside():
         envoi.compiled(TimeLimit(envoi.batch(Pole(), 2), LIMIT))
 
 
-def test_a_change_with_a_limit_may_change_rewards():
+@pytest.mark.parametrize("by_lane", [False, True])
+def test_a_change_with_a_limit_may_change_rewards(by_lane):
     class Halved(envoi.Lifted):
         def change(self, specs):
-            return Change(limit=3, reward=lambda reward: reward / 2)
+            return Change(limit=3, reward=lambda reward: reward / 2, by_lane=by_lane)
 
     one, other = (Halved(make_batch(Pole).env) for make_batch in (interpreted, around))
     same(one.reset(seed=0), other.reset(seed=0))
