@@ -71,7 +71,7 @@ class Lifted(_Base):
     # Derived from the change. Copies and pickles omit these, because functions cannot be pickled.
     _planned: tuple[str, ...] = (
         *("planned_change", "planned_limit", "has_lanes", "is_several"),
-        *("_memories", "_see", "_tell", "_written_step", "_record_inside"),
+        *("_memories", "_see", "_tell", "_reset_can_fail", "_written_step", "_record_inside"),
     )
 
     batch_size: Any = Inner()
@@ -127,6 +127,8 @@ class Lifted(_Base):
             each = {a: Specs._make([*[spec[a] for spec in specs.values()], None, a]) for a in env.possible_agents}
         given = {agent: self._given_change(own) for agent, own in each.items()}
         self.planned_limit = next(iter(given.values()), Change()).limit
+        functions = [part for one in given.values() for part in (one.begin, one.observation, one.info)]
+        self._reset_can_fail = any(part is not None for part in functions)
         changes = {agent: over_lanes(one.counting(n), each[agent]) for agent, one in given.items()}
         for name, inner in specs.items():
             own = {agent: spec for agent, change in changes.items() if (spec := getattr(change, name)) is not None}
@@ -159,8 +161,7 @@ class Lifted(_Base):
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Any:
         arguments = {} if mask is None else {"mask": mask}
         change = self.planned_change
-        can_fail = self.planned_limit is None and (change.begin or change.observation or change.info) is not None
-        take_back = self.env.hold_episode() if can_fail else None
+        take_back = self.env.hold_episode() if self._reset_can_fail else None
         observation, info = self._env_inside.reset(seed=seed, options=options, **arguments)
         if mask is not None and np.all(mask):
             mask = None

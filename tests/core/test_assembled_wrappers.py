@@ -5,6 +5,7 @@ import gc
 import pickle
 import weakref
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial, reduce
 from typing import NamedTuple
 
@@ -89,6 +90,13 @@ class Simple(Breakable, Lifted):
             return function(*values)
 
         return breaks
+
+
+class SimpleWithLimit(Simple):
+    """Also truncates episodes."""
+
+    def change(self, specs):
+        return replace(super().change(specs), limit=20)
 
 
 class Remembering(Simple):
@@ -377,9 +385,10 @@ INSIDE = {
 }
 
 
+@pytest.mark.parametrize("kind", [Simple, SimpleWithLimit])
 @pytest.mark.parametrize("wrap", AROUND.values(), ids=AROUND)
 @pytest.mark.parametrize("make", INSIDE.values(), ids=INSIDE)
-def test_a_wrapper_that_fails_leaves_what_is_inside(make, wrap):
+def test_a_wrapper_that_fails_leaves_what_is_inside(make, wrap, kind):
     def look():
         agents = env.possible_agents if several else [None]
         return exact((env.state, [env.observation(a) if several else env.observation for a in agents]))
@@ -387,7 +396,7 @@ def test_a_wrapper_that_fails_leaves_what_is_inside(make, wrap):
     def act():
         env.step(env.sample_actions() if several else env.sample_action())
 
-    env = Simple(wrap(make()), "observation")
+    env = kind(wrap(make()), "observation")
     several = isinstance(env, envoi.MultiEnv)
     env.reset(seed=3)
     before = look()
