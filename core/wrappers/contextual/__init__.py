@@ -126,7 +126,6 @@ class Contextual(Lifted):
         "_has_charge",
         "_is_shown",
         "_inside_model",
-        "_inside_layers",
     )
 
     _has_charge: bool = False  # True if this object was the last one to reset the environment
@@ -275,10 +274,8 @@ class Contextual(Lifted):
         self._inmost = inside  # what contexts are put into
         self._takes_coming = self._sets_lanes and hasattr(inside, "coming")  # as places in a table
         self._takes_columns = self._sets_lanes and isinstance(inside, LaneContexts)
-        layers = list(_layers(self.env))
-        model = layers[-1].env if layers else self._env_inside
+        model = [self, *_layers(self.env)][-1].env
         self._inside_model = model if isinstance(model, Model) and type(model).reset is Model.reset else None
-        self._inside_layers = [(layer, layer._memorised()) for layer in layers]
         self._has_charge = False
 
     def _inner_spec(self, specs: Specs) -> SpecTree:
@@ -600,19 +597,7 @@ class Contextual(Lifted):
     def _hold_episode(self) -> Callable[[], None] | None:
         """Returns a function that restores the present episode of an inner single-lane model, or None."""
         model = self._inside_model
-        if model is None or (halt := model.step_record.halt) is NOT_BEGUN:
-            return None
-        memories = [(one, name, getattr(one, name)) for one, names in self._inside_layers for name in names]
-        state, observation, streams = model.state, model.observation, model.streams
-
-        def resume() -> None:
-            model.use_streams(streams)
-            model.resume(state, observation, False)
-            for layer, name, value in memories:
-                setattr(layer, name, value)
-            model.step_record.halt = halt
-
-        return resume
+        return None if model is None or model.step_record.halt is NOT_BEGUN else self.env.hold_episode()
 
     def _put(self, now: InForce, lanes: Indices) -> None:
         """Applies the contexts in `now` to lanes."""
