@@ -33,7 +33,7 @@ class PursuitState(NamedTuple):
 
 
 class Pursuit(MultiModel):
-    """Benda's pursuit game (1985) with two hunters, all moving at once.
+    """Benda's pursuit game (1985) with two hunters, all moving simultaneously.
 
     Each agent observes the positions of the others relative to itself. A hunter in the prey's cell catches it: the
     hunters share a reward of 1, the prey gets -1, and the episode ends. Until then, the prey gets 0.01 per step. With

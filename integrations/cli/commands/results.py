@@ -131,8 +131,10 @@ def _evaluate_contexts(run: RunFolder, given: str, out: Path, yes: bool, json: b
 
 
 def _print_overlap(caught: Iterable[warnings.WarningMessage], console: Console) -> None:
+    from ...evaluation.tables import OVERLAP
+
     for note in (str(one.message) for one in caught):
-        if "training contexts" in note:
+        if note.startswith(OVERLAP):
             console.print(f"[yellow]note:[/yellow] {escape(note)}")
 
 
