@@ -1,4 +1,4 @@
-"""Finds the fastest step of an environment that other layers may call if users override `step`.
+"""Finds the fastest step of an environment that other layers may call, unless a user overrides `step`.
 
 One lane, several agents, and batches of models with the wrappers around them step by a program, see
 `envoi.steps.program`. Other batches have whole methods beside `step`:
@@ -6,6 +6,7 @@ One lane, several agents, and batches of models with the wrappers around them st
 | method | result | look-up | pays for the row of `benchmarks/conversion.py` |
 |---|---|---|---|
 | `step_program()` | the stages of a step | `program_of` | Model → gymnasium, over one by hand |
+| `step_values(action, restart, hold)` | the values of a step | `fast_step` | PettingZoo parallel → vector env |
 | `step_rows(actions)` | all observations as one array | `rows_step` | PettingZoo parallel → vector env |
 
 Each method is used unless a user overrides `step`; `_beside_step` has this rule for all of them.

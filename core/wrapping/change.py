@@ -81,7 +81,8 @@ class Change:
             with the masks of lanes that restart and that hold (or None); both flags are None if no lane has ended. With
             several agents it gets dicts, both flags may be None if none ends, and only the first agent's is called.
         shared: If True, all agents share one memory, and the per-agent arguments of `begin` and `remember` are None.
-        by_lane: If True, the functions receive one lane of a batch at a time, in a loop.
+        by_lane: If True, the functions receive one lane of a batch at a time, in a loop, except `terminated` and
+            `watch`.
     """
 
     observation_spec: SpecTree | None = None
