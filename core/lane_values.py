@@ -61,6 +61,13 @@ def splitter(spec: SpecTree, n: int) -> Callable[[Any], Sequence[Any]]:
     return split
 
 
+def objects(values: Sequence[Any]) -> NDArray[Any]:
+    """Returns an object array of shape (n,) that holds n values of any type."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
 def lane(spec: SpecTree, values: Any, index: int) -> Any:
     """Returns one lane of a batched value; its arrays are views."""
     if isinstance(spec, Spec):

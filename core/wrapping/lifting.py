@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import tree
 from ..errors import SpecError
-from ..lane_values import lane, stack
+from ..lane_values import lane, objects, stack
 from ..protocol.multi_env import MultiEnv
 from ..spec import Spec, SpecTree, zeros
 from .change import SPECS, Change, Specs
@@ -52,9 +51,9 @@ def over_lanes(change: Change, specs: Specs) -> Change:
         action=looped(change.action, stacked(specs.action), acting),
         observation=looped(change.observation, stacked(outside.observation), seeing, *memory),
         reward=looped(change.reward, stacked(outside.reward), paid, *memory),
-        begin=looped(change.begin, _objects, seeing),
-        remember=looped(change.remember, _objects, iter, acting, seeing, paid),
-        note=looped(change.note, _objects, iter, iter),
+        begin=looped(change.begin, objects, seeing),
+        remember=looped(change.remember, objects, iter, acting, seeing, paid),
+        note=looped(change.note, objects, iter, iter),
         truncated=looped(change.truncated, lambda values: np.array(values, bool), flags, iter),
         info=looped(change.info, _columns, iter) if memory else change.info,
         by_lane=False,
@@ -65,12 +64,6 @@ def outer_specs(change: Change, specs: Specs) -> Specs:
     """Returns the specs outside of a change: inner specs, unless the change replaces them."""
     own = {name.removesuffix("_spec"): getattr(change, name) for name in SPECS}
     return specs._replace(**{name: spec for name, spec in own.items() if spec is not None})
-
-
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
 
 
 def _columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

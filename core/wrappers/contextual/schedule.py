@@ -19,6 +19,7 @@ from ...context.selectors import Random, RoundRobin, Sampled, Selector, Static
 from ...context.sets import Context, Contexts, contexts_of, fill, load_contexts, same_contexts
 from ...context.space import ContextSpace
 from ...errors import ContextError, nearest
+from ...lane_values import objects
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID
 from ...spec.base import shown
 from ...structural_equality import Structured
@@ -123,14 +124,6 @@ def _array(values: list[Any]) -> NDArray[Any]:
         return objects(values)
     array = np.array(values)
     return array if array.dtype.kind in "fib" else objects(values)  # integers above 64 bits
-
-
-def objects(values: Sequence[Any]) -> NDArray[Any]:
-    """Returns an object array of shape (n,) that holds n values of any type."""
-    array = np.empty(len(values), object)
-    for index, value in enumerate(values):
-        array[index] = value
-    return array
 
 
 # Noise.
