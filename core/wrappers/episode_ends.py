@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -67,8 +67,8 @@ class Terminated(Lifted):
 
     Args:
         env: The environment; the termination reads its `state`.
-        termination: A `Termination`, or a function `(state, action, next_state) -> bool`. In a batch of a `BatchModel`,
-            it receives all lanes at once; in other batches, one lane at a time.
+        termination: A `Termination`, or a function `(state, action, next_state) -> bool`. In a batch of a `Model` or of
+            separate environments, it receives one lane at a time; in other batches, all lanes at once.
     """
 
     def __init__(self, env: Any, termination: Termination | TerminationFunction) -> None:
@@ -77,12 +77,10 @@ class Terminated(Lifted):
 
     def change(self, specs: Specs) -> Change:
         draws = self.termination.draws
-        n, inner = specs.lanes, cast("Any", self.env)
+        n = specs.lanes
         if n is None:
             return Change(terminated=self._verdict if draws else self.termination)
-        while hasattr(inner, "env"):
-            inner = inner.env
-        split = splitter(specs.action, n) if isinstance(inner, Lanes) else None
+        split = splitter(specs.action, n) if isinstance(self.env.unwrapped, Lanes) else None
 
         def verdicts(before: Any, action: Any, after: Any) -> Any:
             if split is None:
