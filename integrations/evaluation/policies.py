@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,7 +20,9 @@ import envoi
 from envoi import tree
 from envoi.adapters import load
 from envoi.adapters.registry import framework
+from envoi.adapters.shared.masks import choices, flat_mask
 from envoi.lane_values import lane, stack
+from envoi.protocol.multi_env import MASK
 
 from ..env_contexts import read_set, with_contexts
 from ..errors import one_line
@@ -126,6 +128,8 @@ class _StableBaselines(Acting):
     def form(self, env: envoi.Env) -> Any:
         from envoi.adapters import to_gymnasium
 
+        self._spec = env.action_spec
+        self._mask_size = sum(choices(cast("Any", self._spec)) or ())
         return to_gymnasium(env)
 
     def begin(self, seat: Any, seed: int) -> None:
@@ -135,20 +139,17 @@ class _StableBaselines(Acting):
         observed = [seat.observation for seat in seats]
         if self._normalize is not None:  # the statistics of training, which stay as they are
             observed = [self._normalize.normalize_obs(one) for one in observed]
-        masks = [seat.info.get("action_mask") for seat in seats]
-        has_masks = self._takes_masks and masks[0] is not None
+        masks, more = [seat.info.get(MASK) for seat in seats], dict[str, Any](deterministic=True)
+        if self._takes_masks and any(mask is not None for mask in masks):
+            more["action_masks"] = np.stack([flat_mask(self._spec, mask, self._mask_size) for mask in masks])
         if self.batched:
-            more = {"action_masks": np.stack(masks)} if has_masks else {}
-            actions, state = self.policy.predict(_stack_values(observed), deterministic=True, **more)
+            actions, state = self.policy.predict(_stack_values(observed), **more)
             if state is not None:
                 raise envoi.EnvoiError("policy: a recurrent model plays one episode at a time; leave batched=True out")
             return list(actions)
         (seat,) = seats
         state, first = seat.state
-        more = {"action_masks": masks[0]} if has_masks else {}
-        action, state = self.policy.predict(
-            observed[0], state=state, episode_start=np.array([first]), deterministic=True, **more
-        )
+        action, state = self.policy.predict(observed[0], state=state, episode_start=np.array([first]), **more)
         seat.state = state, False
         return [action]
 

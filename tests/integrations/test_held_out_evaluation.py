@@ -279,16 +279,18 @@ def test_recurrent_model_forgets_between_episodes():
         evaluate(model, "envoi:cartpole", contexts=SPLIT, episodes=1, batched=True)
 
 
-def test_masks_reach_a_maskable_model():
+@pytest.mark.parametrize("several", [False, True])
+def test_masks_reach_a_maskable_model(several):
+    """Of one integer, and of several, whose masks are a tuple as gymnasium's `sample` takes it."""
     from sb3_contrib import MaskablePPO
     from small_models import Steps  # not above, because Ray's tasks import this module
 
     class Picky(Steps):
-        action_spec = envoi.Discrete(9)
+        action_spec = envoi.MultiDiscrete([9, 2]) if several else envoi.Discrete(9)
         observation_spec = envoi.Array((1,), "float32", 0, 9)
 
         def transition(self, state, action, rng):
-            assert action == state
+            assert (action[0] if several else action) == state
             return state + 1
 
         def observe(self, state, rng):
@@ -298,7 +300,8 @@ def test_masks_reach_a_maskable_model():
             return state == 5
 
         def info(self, state):
-            return {"action_mask": np.arange(9) == state, "is_success": state == 5}
+            mask = np.arange(9) == state
+            return {"action_mask": (mask, None) if several else mask, "is_success": state == 5}
 
     model = MaskablePPO("MlpPolicy", to_gymnasium(Picky()), n_steps=8, batch_size=8, device="cpu")
     for batched in (False, True):
