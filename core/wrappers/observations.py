@@ -18,7 +18,6 @@ from ..errors import NotRepresented, SpecError, nearest
 from ..lane_values import stack, take
 from ..protocol.env import Reset, Step
 from ..protocol.multi_env import MultiEnv
-from ..protocol.process import Snapshot
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree, check_spec
 from ..spec.arrays import bounds_or_inf
 from ..spec.base import shown
@@ -178,9 +177,9 @@ class Represented(Lifted):
         self._shown = None
         return super().step(action, restart, hold)
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def _put_back(self, held: Mapping[str, Any]) -> None:
         self._shown = None
-        super().restore(snapshot)
+        super()._put_back(held)
 
     @property
     def state(self) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from ..errors import ContextError, SpecError
 from ..protocol.fast_steps import program_of
-from ..protocol.process import Process, Snapshot, taking_back
+from ..protocol.process import Process, Snapshot
 from ..spec import SpecTree
 from ..spec.base import shown
 from ..steps.program import Program
@@ -140,11 +140,12 @@ class Around(Process, Generic[Inside]):
         self._env_inside.context = context
 
     def hold_episode(self) -> Callable[[], None]:
-        inside, own = self.env.hold_episode(), taking_back(self, (*self._memorised(), *self._of_episode))
+        inside = self.env.hold_episode()
+        own = {name: getattr(self, name) for name in (*self._memorised(), *self._of_episode)}
 
         def take_back() -> None:
             inside()
-            own()
+            self._put_back(own)
 
         return take_back
 
@@ -160,7 +161,11 @@ class Around(Process, Generic[Inside]):
     def restore(self, snapshot: Snapshot) -> None:
         inner, memory = self._content(snapshot)
         self.env.restore(inner)
-        for name, value in memory.items():
+        self._put_back(memory)
+
+    def _put_back(self, held: Mapping[str, Any]) -> None:
+        """Sets attributes back to earlier values, after the inner environment has been taken back."""
+        for name, value in held.items():
             setattr(self, name, value)
 
     @property

@@ -8,6 +8,7 @@ Sticky(multi)     around a `MultiEnv`: an instance of `MultiEnv`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +20,6 @@ from ..protocol.env import Env, Reset, as_step, refuse_masks
 from ..protocol.fast_steps import record_of
 from ..protocol.infos import Infos
 from ..protocol.multi_env import MultiEnv, MultiReset, as_multi_step
-from ..protocol.process import Snapshot
 from ..protocol.roster import check_actions
 from ..rewards.rewarder import Rewarder, RewardFunction, spec_range
 from ..spec.base import shown
@@ -294,8 +294,8 @@ class Lifted(_Base):
         changed = self.reward_spec is not self.env.reward_spec
         return spec_range(self.reward_spec) if changed else self.env.reward_range
 
-    def restore(self, snapshot: Snapshot) -> None:
-        super().restore(snapshot)
+    def _put_back(self, held: Mapping[str, Any]) -> None:
+        super()._put_back(held)
         if self._memory is None:  # of before the first reset
             vars(self).pop("_memory", None)
 

@@ -607,7 +607,11 @@ def test_a_first_reset_of_some_lanes_begins_the_others():
     env, mask = envoi.History(inside, 2), np.arange(inside.batch_size) == 0
     seen = env.reset(mask=mask).observation
     assert exact(seen) == exact(env.observation) == exact(envoi.History(inside, 2).observation)
+
+
+@pytest.mark.parametrize("undo", [lambda env: env.restore(env.snapshot()), lambda env: env.hold_episode()()])
+def test_a_wrapper_put_back_before_its_first_reset_begins_within(undo):
     env = envoi.History(envoi.models.CartPole(), 2)
-    env.restore(env.snapshot())  # of no episode
+    undo(env)
     seen = env.env.reset(seed=0).observation
     assert env.step(1).observation[0].tolist() == seen.tolist()

@@ -169,6 +169,16 @@ def test_a_state_is_represented_when_it_is_asked_for_once_until_the_next_step():
     assert env.observation == env.env.observation.number
 
 
+def test_a_state_that_is_taken_back_is_represented_again():
+    env = Represented(Things(), state=Counted())
+    env.reset(seed=0)
+    before, take_back = env.state, env.hold_episode()
+    env.step(2)
+    assert env.state == before + 2
+    take_back()
+    assert env.state == before
+
+
 def test_what_is_changed_in_place_inside_is_represented_again_after_every_step():
     cells = Representation(lambda cells: np.array(cells), Array((1,), "int64"))
     env = Represented(Live(), cells, cells)
