@@ -368,6 +368,7 @@ def test_a_layer_that_fails_leaves_every_layer(model, names, steps, function, in
     env.reset(seed=3)
 
 
+POLES = [{"length": length} for length in (0.3, 0.5, 0.8, 1.3)]
 AROUND = {
     "alone": lambda env: env,
     "repeated": lambda env: ActionRepeat(env, 3),
@@ -382,6 +383,8 @@ INSIDE = {
     "kernel": lambda: envoi.batch(envoi.models.CartPole(), 3, compiled=True),
     "turns": envoi.models.Nim,
     "as_multi": lambda: envoi.as_multi(envoi.models.CartPole()),
+    "contexts": lambda: Contextual(envoi.models.CartPole(), POLES),
+    "contexts of lanes": lambda: Contextual(envoi.batch(envoi.models.CartPole(), 3), POLES),
 }
 
 

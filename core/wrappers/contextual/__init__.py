@@ -697,7 +697,10 @@ class Contextual(Lifted):
             held = self._in_force.table.by_id
             if held is not self.contexts and same_contexts(held, self.contexts):
                 self._in_force = self._in_force.compacted(self.contexts)  # a pickled snapshot has a set of its own
-            self._show()
+
+    def _put_back(self, held: Mapping[str, Any]) -> None:
+        super()._put_back(held)
+        self._show()
 
     # Copies.
 
