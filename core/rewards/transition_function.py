@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from functools import reduce
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -107,8 +106,12 @@ class OfTerms(OfTransition):
         raise NotImplementedError
 
     def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
-        # All terms are called, so that the random numbers of one do not depend on the results of others.
-        return reduce(self._combine, [term.drawn(state, action, next_state, rng) for term in self.terms])
+        # All terms are called, so that the random numbers of one do not depend on the results of others. Not by
+        # `functools.reduce`, because the list and the calls take a quarter of a sum's time.
+        total = self.terms[0].drawn(state, action, next_state, rng)
+        for term in self.terms[1:]:
+            total = self._combine(total, term.drawn(state, action, next_state, rng))
+        return total
 
 
 def as_function(given: Any, kind: type[Any], convert: Callable[[Any], Any]) -> Any:
