@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import EpisodeError, SpecError
 from ..protocol.env import Env, Reset, Step, refuse_masks
-from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep
+from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep, make_multi_step
 from ..protocol.process import Info
 from ..protocol.roster import NOT_IN_PLAY, check_actions
 from ..rewards.rewarder import Rewarder, RewardFunction, as_rewarder
@@ -80,10 +80,11 @@ class OneOfMany(Converted, MultiEnv):
         agent = self.agent
         if self._episode_state is not RUNNING or len(actions) != 1 or agent not in actions:
             check_actions(actions, self.possible_agents, self._episode_state)
-        *values, info = step = self.env.step(actions[agent])
-        if step.terminated or step.truncated:
+        seen, reward, terminated, truncated, discount, info = self.env.step(actions[agent])
+        if terminated or truncated:
             self._episode_state = OVER
-        return MultiStep._make([*[{agent: value} for value in values], self._infos(info)])
+        flags = {agent: terminated}, {agent: truncated}
+        return make_multi_step(({agent: seen}, {agent: reward}, *flags, {agent: discount}, self._infos(info)))
 
     def _infos(self, info: Info) -> dict[Any, Info]:
         if COMMON not in info:
