@@ -14,7 +14,8 @@ from ..lane_values import lane
 from ..protocol.batch_env import either, step_masks
 from ..protocol.env import Env, Reset, Step
 from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep
-from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree, validate
+from ..spec import Array, Spec, SpecTree, validate
+from ..spec.arrays import ARRAYS, bounds
 from ..spec.base import shown
 from ..spec.nested import check_branch
 from ..wrapping.lifted import Lifted
@@ -157,10 +158,6 @@ ValidatedMulti: Any = Validated
 """`Validated`, which takes a `MultiEnv` as well; the name of earlier versions."""
 
 
-_COLUMNS = Array, Discrete, MultiDiscrete, MultiBinary
-"""Specs whose values of several lanes form one array."""
-
-
 def _are_within(spec: SpecTree, values: Any, path: str, n: int, kept: Any) -> bool:
     """Returns True if all lanes, or those in `kept`, are valid. If False, each lane must be checked on its own.
 
@@ -169,7 +166,7 @@ def _are_within(spec: SpecTree, values: Any, path: str, n: int, kept: Any) -> bo
     if not isinstance(spec, Spec):
         check_branch(spec, values, path)
         return all(_are_within(sub, values[key], path + part, n, kept) for part, key, sub in tree.children(spec))
-    if not isinstance(spec, _COLUMNS):
+    if not isinstance(spec, ARRAYS):
         return False
     if not isinstance(values, tree.AnyArray) or values.ndim != 1 + len(spec.shape) or len(values) != n:
         return False
@@ -178,15 +175,7 @@ def _are_within(spec: SpecTree, values: Any, path: str, n: int, kept: Any) -> bo
         array = array.astype(spec.dtype, copy=False)
     if array.dtype != spec.dtype or array.shape[1:] != spec.shape or array.dtype.kind == "c":
         return False
-    match spec:
-        case Array():
-            low, high = spec.low, spec.high
-        case Discrete():
-            low, high = spec.start, spec.start + spec.n - 1
-        case MultiDiscrete():
-            low, high = spec.start, spec.last
-        case MultiBinary():
-            low, high = 0, 1
+    low, high = bounds(spec)
     if low is None and high is None:
         return array.dtype.kind != "f" or not np.isnan(array).any()
     # NaN lies within no bound.
