@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +13,12 @@ from ..lane_values import lane
 from ..protocol.env import Env, Reset, Step, as_step, refuse_masks
 from ..protocol.process import Snapshot
 from ..rewards.rewarder import Rewarder, RewardFunction
-from ..spec import Spec
 from ..spec.arrays import ARRAYS
 from ..steps.flat import flat_step
 from ..steps.program import VALUES, Program, Stage
+
+if TYPE_CHECKING:
+    from ..compiling.runner import Runner
 
 
 class ModelLane(Env):
@@ -68,7 +69,8 @@ class ModelLane(Env):
         return self.lanes.hold_episode()
 
     def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
-        refuse_masks(restart, hold)
+        if restart is not None or hold is not None:
+            refuse_masks(restart, hold)
         if self._written_step is None:
             self._written_step = flat_step(ModelLane.step_program, as_step, self)
         return self._written_step(self, action)
@@ -76,31 +78,12 @@ class ModelLane(Env):
     def step_program(self) -> Program:
         """Returns the program of a step: one stage that steps this lane while the others pause."""
         title = f"ModelLane: a step of {'a batch of one lane' if self.lanes.batch_size == 1 else 'all lanes'}"
-        specs = (self.observation_spec, self.action_spec, self.reward_spec, self.discount_spec)
-        if self.lanes.batch_size > 1 or not all(isinstance(spec, ARRAYS) for spec in specs):
-            lines = f"{', '.join(VALUES)} = lane.step_alone(action)"
-            names: dict[str, Any] = {"lane": self, "hold_step": self.lanes.hold_step}
-            stage = Stage(title, lines, VALUES, names, guarded=True, save="_back0 = hold_step()", undo="_back0()")
-            return Program((stage,), self.step_record)
-        read = "[0]" if getattr(self.reward_spec, "shape", ()) else ".item()"
-        lines = f"""\
-_values = step_alone(action)
-if _values is None:
-    _values = advance(with_axis(action, action_dtype), None, None)
-    commit()
-observation, _rewards, _ends, _cuts, _discounts, _infos, _ = _values
-observation = observation[0]
-reward = _rewards{read}
-terminated = False if _ends is None else bool(_ends[0])
-truncated = False if _cuts is None else bool(_cuts[0])
-discount = None if _discounts is None else _discounts[0]
-info = {{}} if _infos is None else _infos[0]"""
-        lanes: Any = self.lanes
-        action: Any = self.action_spec
-        names = {"step_alone": lanes.step_alone, "advance": lanes.advance, "commit": lanes.commit}
-        names |= {"with_axis": _with_lane_axis, "action_dtype": action.dtype, "hold_step": lanes.hold_step}
-        stage = Stage(title, lines, VALUES, names, guarded=True, save="_back0 = hold_step()", undo="_back0()")
-        stage = replace(stage, source=lanes.kernel_source)
+        by_kernel = _step_by_kernel(self.lanes)
+        names: dict[str, Any] = {"lane": self, "hold_step": self.lanes.hold_step, "by_kernel": by_kernel}
+        fast = "by_kernel(action) or " if by_kernel else ""
+        lines = f"{', '.join(VALUES)} = {fast}lane.step_alone(action)"
+        undo, source = "_back0()", self.lanes.kernel_source
+        stage = Stage(title, lines, VALUES, names, guarded=True, save="_back0 = hold_step()", undo=undo, source=source)
         return Program((stage,), self.step_record)
 
     def step_alone(self, action: Any) -> tuple[Any, ...]:
@@ -108,8 +91,8 @@ info = {{}} if _infos is None else _infos[0]"""
         lanes, index = self.lanes, self.index
         n: int = lanes.batch_size
 
-        def in_all(spec: Spec, leaf: Any) -> Any:
-            return np.repeat(np.asarray(leaf)[None], n, 0) if isinstance(spec, ARRAYS) else (leaf,) * n
+        def in_all(spec: Any, leaf: Any) -> Any:
+            return np.repeat(_as_leaf(leaf, spec.dtype)[None], n, 0) if isinstance(spec, ARRAYS) else (leaf,) * n
 
         hold = None if n == 1 else np.arange(n) != index
         *values, infos = lanes.step(tree.map_leaves(in_all, self.action_spec, action), hold=hold)
@@ -192,8 +175,59 @@ info = {{}} if _infos is None else _infos[0]"""
         return {name: value for name, value in vars(self).items() if name != "_written_step"}
 
 
-def _with_lane_axis(action: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Adds a lane axis to an action and keeps its dtype, which the batch checks."""
-    array = np.asarray(action)
-    plain = type(action) is bool or (type(action) in (list, tuple) and array.dtype.kind == dtype.kind == "f")
-    return (array.astype(dtype) if plain else array)[None]
+def _as_leaf(leaf: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Returns a part of an action as an array with its own dtype, which the batch checks."""
+    array = np.asarray(leaf)
+    plain = type(leaf) is bool or (type(leaf) in (list, tuple) and array.dtype.kind == dtype.kind == "f")
+    return array.astype(dtype) if plain else array
+
+
+def _step_by_kernel(lanes: Any) -> Callable[[Any], tuple[Any, ...] | None] | None:
+    """Returns a function that steps a batch of one lane by its kernel; None if it has no kernel, or nested values.
+
+    The function takes the action of the lane and returns the six values of the step; None, with nothing changed, for an
+    action or a lane that the kernel cannot take as it is.
+    """
+    runner: Runner | None = lanes._runner
+    if runner is None or lanes.batch_size > 1 or not runner.plan.has_one_action:
+        return None
+    plan, first = runner.plan, runner.plan.actions[0]
+    if tree.is_branch(plan.seen.example):
+        return None
+    kernel, actions, dtype, action_shape = runner.kernel, runner.idle.copy(), first.dtype, first.shape
+    number = None if action_shape else dtype.type
+    python_number = int if number is not None and np.issubdtype(number, np.integer) else None
+    shape, seen_dtype, none = (1, *plan.seen.shapes[0]), plan.seen.dtypes[0], runner.none
+    rewards, discounts = np.zeros(1, plan.reward), None if plan.discount is None else np.zeros(1, plan.discount)
+    terminated, truncated, _ = runner.arrays["ends"]
+
+    def step(action: Any) -> Any:
+        if (not (lanes._in_rows and runner.is_unchanged()) and not lanes._usable(runner)) or not runner.is_plain:
+            return None
+        kind: Any = type(action)
+        is_number = kind is number or kind is python_number
+        if not is_number and not (kind is np.ndarray and action.dtype is dtype and action.shape == action_shape):
+            return None
+        try:
+            actions[0] = action
+        except OverflowError:
+            return None
+        observation = np.empty(shape, seen_dtype)
+        try:
+            ended = kernel(runner.table, 0, none, actions, observation, rewards, discounts)
+        except BaseException as error:
+            runner.take_back(error)
+            raise
+        if ended < 0:
+            runner.refuse(ended, actions, none)
+        runner.exchange()
+        lanes._states = lanes._elapsed = None
+        lanes._observation = observation
+        reward, discount = rewards.item(), None if discounts is None else discounts[0]
+        if not ended:
+            lanes._over = none
+            return observation[0], reward, False, False, discount, {}
+        lanes._over = ~none
+        return observation[0], reward, bool(terminated[0]), bool(truncated[0]), discount, {}
+
+    return step

@@ -328,26 +328,6 @@ class ModelLanes(LaneColumns, Lanes):
             self._stream_states = saved = StreamStates(streams, ("dynamics", "observation"))
         return saved
 
-    def step_alone(self, action: Any) -> tuple[Any, ...] | None:
-        """Steps a one-lane batch by its kernel. Returns what `advance` does, or None if `advance` must be called.
-
-        The next step overwrites all returned arrays except the observation.
-        """
-        runner = self._runner
-        if runner is None or not runner.steps_alone or not runner.is_plain:
-            return None
-        if not (self._in_rows and runner.is_unchanged()) and not self._usable(runner):
-            return None
-        ran = runner.step_alone(action)
-        if ran is None:
-            return None
-        ended, observation, others = ran
-        runner.exchange()
-        self._states = self._elapsed = None
-        self._observation, self._over = observation, runner.over.copy() if ended else runner.none
-        ends = (runner.terminated, runner.truncated) if ended else (None, None)
-        return observation, others[0], *ends, others[1], None, None
-
     # A loop.
 
     def _advance_loop(

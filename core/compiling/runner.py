@@ -92,21 +92,19 @@ _ONE_AT_A_TIME = Lock()
 class Runner:
     """Steps n lanes with a kernel.
 
-    The kernel gets `arrays` by their addresses, in `table`, so they never move. The masks `terminated` and `truncated`
-    describe the last step; the next one overwrites them. `launch` computes a step of all lanes, see `launcher`, and
-    changes only the random streams, which `take_back` takes back; `exchange` commits it.
+    The kernel gets `arrays` by their addresses, in `table`, so they never move. `launch` computes a step of all lanes,
+    see `launcher`, and changes only the random streams, which `take_back` takes back; `exchange` commits it.
 
     Attributes:
         is_plain: True if the kernel needs nothing from outside for a step: it begins episodes itself, and can save all
             random streams.
-        steps_alone: True if there is a single lane, and values that `step_alone` can have.
     """
 
     def __init__(self, plan: Plan, action_spec: SpecTree, n: int) -> None:
         with _ONE_AT_A_TIME:
             if plan.digest not in _KERNELS:
                 _KERNELS[plan.digest] = plan.compile()
-        self.plan, self._n, self._kernel, self._action_spec = plan, n, _KERNELS[plan.digest], action_spec
+        self.plan, self._n, self.kernel, self._action_spec = plan, n, _KERNELS[plan.digest], action_spec
         leaves = [idle(action, n) for action in plan.actions]
         self.idle: Any = leaves[0] if plan.has_one_action else tuple(leaves)
         numbers = np.dtype(np.int64)
@@ -119,7 +117,6 @@ class Runner:
             "settings": np.zeros(n, plan.own.dtype),
             "bits": np.zeros((n, 12), numbers),  # the addresses of the streams, see `find_streams`
         }
-        self.terminated, self.truncated = self.arrays["ends"][0], self.arrays["ends"][1]
         # States, masks of ended lanes, indices of contexts, and numbers of steps.
         self._before, self._after = (
             [*plan.states.zeros(n), np.zeros(n, bool), np.zeros(n, numbers), np.zeros(n, numbers)] for _ in "ab"
@@ -133,19 +130,7 @@ class Runner:
         self.is_current, self.is_unchanged = plan.functions.is_current, plan.functions.is_unchanged
         self.is_plain = plan.begins
         self.none = np.zeros(n, bool)
-        self.launch = launcher(plan, self._kernel, self.arrays["ends"])
-        # For `step_alone`.
-        first = plan.actions[0]
-        self.steps_alone = n == 1 and plan.has_one_action and not tree.is_branch(plan.seen.example)
-        self._dtype = first.dtype if plan.has_one_action else None
-        self._number = first.dtype.type if plan.has_one_action and not first.shape else None
-        self._python_number = int if self._number is not None and np.issubdtype(self._number, np.integer) else None
-        self._alone = leaves[0].copy()
-        self._first = (n, *plan.seen.shapes[0]), plan.seen.dtypes[0]
-        self._others: tuple[Any, Any] = (
-            np.zeros(n, plan.reward),
-            None if plan.discount is None else np.zeros(n, plan.discount),
-        )
+        self.launch = launcher(plan, self.kernel, self.arrays["ends"])
 
     def _table(self, before: Sequence[Any], after: Sequence[Any]) -> np.ndarray[Any, Any]:
         """Returns the addresses that the kernel reads, see `make_kernel`."""
@@ -272,31 +257,6 @@ class Runner:
                 array = cast
             found.append(array if array.flags.carray else array.copy())
         return found[0] if self.plan.has_one_action else tuple(found)
-
-    def step_alone(self, action: Any) -> tuple[int, np.ndarray[Any, Any], tuple[Any, Any]] | None:
-        """Computes a step of a single lane, if `steps_alone`; reuses all arrays except the observation's.
-
-        Returns None, with nothing changed, for an action that must be converted.
-        """
-        kind, actions = type(action), self._alone
-        if kind is self._number or kind is self._python_number:
-            try:
-                actions[0] = action
-            except OverflowError:
-                return None
-        elif kind is ndarray and action.dtype is self._dtype and action.shape == actions.shape[1:]:
-            actions[0] = action
-        else:
-            return None
-        observation = empty(*self._first)
-        try:
-            ended = self._kernel(self.table, 0, self.none, actions, observation, *self._others)
-        except BaseException as error:
-            self.take_back(error)
-            raise
-        if ended < 0:
-            self.refuse(ended, actions, self.none)
-        return ended, observation, self._others
 
     def exchange(self) -> None:
         """Commits a step: swaps the rows before and after it, and the tables of their addresses."""
