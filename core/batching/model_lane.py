@@ -204,7 +204,7 @@ def _step_by_kernel(lanes: Any) -> Callable[[Any], tuple[Any, ...] | None] | Non
     def step(action: Any) -> Any:
         if (not (lanes._in_rows and runner.is_unchanged()) and not lanes._usable(runner)) or not runner.is_plain:
             return None
-        kind: Any = type(action)
+        kind = action.__class__
         is_number = kind is number or kind is python_number
         if not is_number and not (kind is np.ndarray and action.dtype is dtype and action.shape == action_shape):
             return None
