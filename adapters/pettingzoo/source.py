@@ -185,8 +185,7 @@ class FromZoo(ImportedAgents):
         own_infos = self._own_infos(infos, agents, discounts)
         if not discounts:
             return arrived, rewards, None, None, None, own_infos
-        discounts = {**dict.fromkeys(agents, 1.0), **discounts}
-        return arrived, rewards, {**self._false}, {**self._false}, discounts, own_infos
+        return arrived, rewards, {**self._false}, {**self._false}, dict.fromkeys(agents, 1.0) | discounts, own_infos
 
     def _source_state(self) -> Any:
         """Returns the source's `state()` if it has one, else the latest observation of each agent."""
@@ -446,11 +445,7 @@ class FromPettingZooAEC(FromZoo):
         affected, acting = roster.affected(before_step), roster.acting
         self._enter(roster, listed)
         finals = {agent: final for agent, (final, *_) in ended.items() if final is not None}
-        arrived = {
-            agent: finals[agent] if agent in finals else self._observed(agent)
-            for agent in affected
-            if agent in finals or agent in acting
-        }
+        arrived = {a: finals[a] if a in finals else self._observed(a) for a in affected if a in finals or a in acting}
         values = self._whole_step(
             affected,
             arrived,

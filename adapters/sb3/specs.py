@@ -41,13 +41,17 @@ def _own_losses(core: Env) -> Iterator[Loss]:
             yield _refused(f"observation{part}", "nesting", sub, "use envoi.FlattenObservation")
     if not isinstance(done, Spec):
         yield _refused("action", "nesting", done, "use envoi.FlattenAction")
-    for path, leaf in (*leaves(seen, "observation"), *leaves(done, "action")):
-        if isinstance(leaf, (Text, Sequence, Graph, OneOf, Foreign)):
-            yield _refused(path, "type", leaf, "only arrays of numbers have a place there")
-    for path, leaf in leaves(done, "action"):
-        if isinstance(leaf, (Discrete, MultiDiscrete)) and np.any(leaf.start):
-            # Its algorithms choose from 0, whatever the space says.
-            yield _refused(path, "start", leaf, "use envoi.ActionOffset")
+    for spec, what, offset in ((seen, "observation", "FlattenObservation"), (done, "action", "ActionOffset")):
+        for path, leaf in leaves(spec, what):
+            if isinstance(leaf, (Text, Sequence, Graph, OneOf, Foreign)):
+                yield _refused(path, "type", leaf, "only arrays of numbers have a place there")
+            elif isinstance(leaf, (Discrete, MultiDiscrete)) and np.any(leaf.start):
+                # Its algorithms choose from 0, and its policies see choices from 0, whatever the space says.
+                yield _refused(path, "start", leaf, f"use envoi.{offset}")
+            elif (isinstance(leaf, MultiDiscrete) and len(leaf.shape) != 1) or (
+                spec is seen and isinstance(leaf, Array) and not leaf.shape
+            ):
+                yield _refused(path, "shape", leaf, f"use envoi.Flatten{what.title()}")
     if not isinstance(reward, Array) or reward.shape:
         yield _refused("reward", "shape", reward, "use a rewarder that makes it one number")
     elif not np.can_cast(reward.dtype, np.float32):

@@ -101,9 +101,13 @@ class Walk(envoi.Model):
 
 
 class PlainWalk(Walk):
-    """A walk whose actions are one array that counts from 0, as Stable-Baselines3's algorithms choose them."""
+    """A walk that counts from 0, with actions in one array, as Stable-Baselines3's algorithms take them."""
 
+    observation_spec = {**Walk.observation_spec, "a": Discrete(3)}
     action_spec = MultiDiscrete([3, 2, 3])
+
+    def observe(self, state, rng):
+        return {**super().observe(state, rng), "a": np.int64(state[0] % 3)}
 
 
 ZOE, ADAM, MIA = "zoe", "adam", "mia"

@@ -1,5 +1,6 @@
 """The golden environment of one agent: in a few short episodes, everything that a converter can get wrong."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,17 +142,26 @@ class Changed(envoi.Env):
 
 
 class Shallow(Changed):
-    """An environment for frameworks without nesting: observations are one dict of leaves, actions one array."""
+    """An environment for frameworks without nesting: observations are a dict of plain leaves, actions an array."""
 
     def __init__(self, env):
         super().__init__(env)
         self.whole = env.observation_spec, env.action_spec
-        self.observation_spec = dict(leaves(env.observation_spec))
+        self.observation_spec = {path: self._plain(leaf) for path, leaf in leaves(env.observation_spec)}
         size = sum(int(np.prod(leaf.shape)) for _, leaf in leaves(env.action_spec))
         self.action_spec = Array((size,), "float64")
 
+    def _plain(self, leaf):
+        if isinstance(leaf, Array) and not leaf.shape:
+            return Array((1,), leaf.dtype, name=leaf.name)
+        return replace(leaf, start=0) if hasattr(leaf, "start") else leaf
+
     def see(self, observation):
-        return dict(leaves(observation))
+        each = zip(leaves(observation), leaves(self.whole[0]), strict=True)
+        return {
+            path: np.reshape(value - getattr(leaf, "start", 0), self.observation_spec[path].shape)
+            for (path, value), (_, leaf) in each
+        }
 
     def act(self, action):
         left = action.tolist()
@@ -172,7 +182,9 @@ class Deep(Changed):
 
     def see(self, observation):
         left = iter(observation.values())
-        return map_leaves(lambda leaf: next(left), self.observation_spec)
+        return map_leaves(
+            lambda leaf: next(left).reshape(leaf.shape) + getattr(leaf, "start", 0), self.observation_spec
+        )
 
     def act(self, action):
         return np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for _, leaf in leaves(action)])

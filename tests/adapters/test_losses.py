@@ -179,9 +179,13 @@ CASES = {
             flat_done([CHOICE]),
             flat_done((CHOICE, CHOICE)),
         ],
-        Row("`Discrete`, `MultiDiscrete` actions that do not start at 0", "start", "refused"): [
-            flat_done(Discrete(3, start=5)),
+        Row("`Discrete`, `MultiDiscrete` leaves that do not start at 0", "start", "refused"): [
+            *(of(leaf) for of in (flat_seen, flat_done) for leaf in (Discrete(3, start=5), MultiDiscrete([2], [1]))),
             flat_done(MultiDiscrete([2, 3], [0, -1])),
+        ],
+        Row("`Array` observations of shape (), `MultiDiscrete` leaves of other than one axis", "shape", "refused"): [
+            flat_seen(Array((), "bool")),
+            *(of(MultiDiscrete([[2, 3]])) for of in (flat_seen, flat_done)),
         ],
         Row("rewards that are not one number", "shape", "refused"): [
             Case(declared(action_spec=CHOICE, reward_spec=Array((2,))), "reward"),

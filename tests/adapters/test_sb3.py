@@ -11,7 +11,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.evaluation import evaluate_policy
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
-from scripted import Ends, Line, Scripted
+from scripted import Ends, Shaped
 from small_models import Sums
 from stable_baselines3 import PPO
 from stable_baselines3.common.monitor import Monitor
@@ -26,7 +26,7 @@ from stable_baselines3.common.vec_env import (
 from traces import exact
 
 import envoi
-from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError
+from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiDiscrete, SnapshotUnsupported, SpecError
 from envoi.adapters import from_env, from_sb3, load, registry, to_gymnasium, to_gymnasium_vector, to_sb3
 from envoi.adapters.sb3 import FromDummyVecEnv, FromSB3, ToSB3
 
@@ -194,27 +194,25 @@ def test_a_step_has_two_halves():
         venv.step([0, 1])
 
 
-def test_actions_that_stable_baselines3_would_choose_wrongly_are_refused_with_the_wrapper_that_helps():
-    class Nested(Ends):
-        action_spec = {"a": Discrete(2), "b": Discrete(3)}
-
-    class Deep(Ends):
-        observation_spec = {"a": {"b": Array((3,), "float32")}}
-
-        def observe(self, state, rng):
-            return {"a": {"b": super().observe(state, rng)}}
-
-    for env, path, wrapper in (
-        (Nested(), "action", envoi.FlattenAction),
-        (Scripted(Line()), "action", envoi.ActionOffset),
-        (Deep(), "observation['a']", envoi.FlattenObservation),
-    ):
-        with pytest.raises(LossyConversion, match=f"sb3.*envoi.{wrapper.__name__}") as caught:
-            to_sb3(env, 2)
-        assert caught.value.path == path
-        venv = to_sb3(wrapper(env), 2)
-        venv.reset()
-        venv.step(np.stack([venv.action_space.sample() for _ in range(2)]))
+@pytest.mark.parametrize(
+    ("seen", "done", "path", "wrapper"),
+    [
+        (Array((3,)), {"a": Discrete(2), "b": Discrete(3)}, "action", envoi.FlattenAction),
+        (Array((3,)), MultiDiscrete([[2], [3]]), "action", envoi.FlattenAction),
+        (Array((3,)), Discrete(3, start=5), "action", envoi.ActionOffset),
+        ({"a": {"b": Array((3,))}}, Discrete(2), "observation['a']", envoi.FlattenObservation),
+        ({"a": Array(())}, Discrete(2), "observation['a']", envoi.FlattenObservation),
+        (Array((), "bool"), Discrete(2), "observation", envoi.FlattenObservation),
+        (Discrete(3, start=5), Discrete(2), "observation", envoi.FlattenObservation),
+        (MultiDiscrete([[2], [3]]), Discrete(2), "observation", envoi.FlattenObservation),
+    ],
+)
+def test_what_policies_cannot_take_names_its_wrapper(seen, done, path, wrapper):
+    env = Shaped(seen, done)
+    with pytest.raises(LossyConversion, match=f"sb3.*envoi.{wrapper.__name__}") as caught:
+        to_sb3(env, 2)
+    assert caught.value.path == path
+    PPO("MlpPolicy", to_sb3(wrapper(env), 2), n_steps=4, batch_size=4, device="cpu").learn(8)
 
 
 def test_numbers_of_lanes_that_do_not_fit_are_refused():
