@@ -17,30 +17,15 @@ SPACE = ContextSpace(
 )
 
 
+OUTSIDE = {"extrapolation_one": 0.4, "extrapolation_all": 0.2}
+
+
 @pytest.mark.parametrize(
     ("protocol", "areas"),
     [
-        ("A", {"train": 0.2, "interpolation": 0.2, "extrapolation_one": 0.4, "extrapolation_all": 0.2}),
-        (
-            "B",
-            {
-                "train": 0.15,
-                "interpolation": 0.15,
-                "combinatorial": 0.05,
-                "extrapolation_one": 0.4,
-                "extrapolation_all": 0.2,
-            },
-        ),
-        (
-            "C",
-            {
-                "train": 0,
-                "interpolation": 0,
-                "combinatorial": 0.2,
-                "extrapolation_one": 0.4,
-                "extrapolation_all": 0.2,
-            },
-        ),
+        ("A", {"train": 0.2, "interpolation": 0.2, **OUTSIDE}),
+        ("B", {"train": 0.15, "interpolation": 0.15, "combinatorial": 0.05, **OUTSIDE}),
+        ("C", {"train": 0, "interpolation": 0, "combinatorial": 0.2, **OUTSIDE}),
     ],
 )
 def test_areas_are_those_of_carl(protocol, areas):

@@ -203,14 +203,20 @@ def test_a_traceback_shows_the_assembled_line():
     assert explain(form).splitlines()[assembled.lineno - 1].strip() == assembled.line
 
 
+LIMIT, HISTORY = "# TimeLimit: changes truncated", "# History: changes observation"
+
+
+def titles_of(env):
+    """The layers that the source of a step names."""
+    return [line.strip() for line in explain(env).splitlines() if re.match(r" +# \w+.*: ", line)]
+
+
 def test_layers_are_named_by_the_librarys_classes():
     class Own(TimeLimit):
         """A user's class, whose text must not be in the source."""
 
-    text = explain(Own(TimeLimit(envoi.ActionRepeat(drifting(), 2), 9), 9))
-    titles = [line.strip() for line in text.splitlines() if re.match(r" +# \w+.*: ", line)]
-    limits = ["# TimeLimit: changes truncated", "# a wrapper: changes truncated"]
-    assert titles == ["# ActionRepeat: called as it is", *limits]
+    titles = titles_of(Own(TimeLimit(envoi.ActionRepeat(drifting(), 2), 9), 9))
+    assert titles == ["# ActionRepeat: called as it is", LIMIT, "# a wrapper: changes truncated"]
 
 
 @pytest.mark.parametrize(
@@ -224,25 +230,15 @@ def test_plain_steps_say_what_they_are_of(env, title):
     assert f"# {title}\n" in explain(env())
 
 
-def test_a_step_of_several_agents_is_explained():
-    text = explain(TimeLimit(envoi.History(Leaving(), 2), 9))
-    titles = [line.strip() for line in text.splitlines() if re.match(r" +# \w+.*: ", line)]
-    limit, history = "# TimeLimit: changes truncated", "# History: changes observation"
-    model = "# MultiModel: the functions that its author wrote"
-    assert titles == [limit, history, model, history, limit]
-
-
-def test_a_batch_and_its_wrappers_are_explained():
-    text = explain(TimeLimit(envoi.History(envoi.batch(Sums(), 2), 2), 9))
-    titles = [line.strip() for line in text.splitlines() if re.match(r" +# \w+.*: ", line)]
-    limit, history = "# TimeLimit: changes truncated", "# History: changes observation"
-    assert titles == [
-        limit,
-        history,
-        "# BatchModel: the functions that its author wrote, once for all lanes",
-        history,
-        limit,
-    ]
+@pytest.mark.parametrize(
+    ("make", "model"),
+    [
+        (Leaving, "# MultiModel: the functions that its author wrote"),
+        (lambda: envoi.batch(Sums(), 2), "# BatchModel: the functions that its author wrote, once for all lanes"),
+    ],
+)
+def test_a_step_of_agents_or_lanes_is_explained(make, model):
+    assert titles_of(TimeLimit(envoi.History(make(), 2), 9)) == [LIMIT, HISTORY, model, HISTORY, LIMIT]
 
 
 @pytest.mark.parametrize("thing", [None, 3, "CartPole-v1", Drifting.observation_spec])

@@ -94,7 +94,6 @@ small_discrete = st.builds(Discrete, st.integers(1, 5), st.integers(-3, 3)) | st
     MultiDiscrete, st.lists(st.integers(1, 4), max_size=3), st.integers(-2, 2)
 )
 trees = nested(array_leaves() | arrays(("float32",)) | small_discrete)
-small_trees = nested(arrays(("float32", "float64")) | small_discrete)
 
 
 @given(trees, generators(), st.sampled_from(envoi.flattening.ORDERS))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from small_models import Count
 from traces import exact
 from twins import interpreted
 
@@ -126,25 +127,6 @@ def test_a_random_model_has_the_same_bits_compiled(random, seed, tmp_path_factor
         raise
 
 
-class Blank(envoi.Model):
-    observation_spec, action_spec = envoi.Array((), "float64"), envoi.Discrete(2)
-
-    def initial(self, rng, context):
-        return 0.0
-
-    def transition(self, state, action, rng):
-        return state
-
-    def observe(self, state, rng):
-        return state
-
-    def reward(self, state, action, next_state):
-        return 0.0
-
-    def terminal(self, state):
-        return False
-
-
 KINDS = (numba.float64, numba.float64, numba.int64, numba.int64, numba.boolean, numba.boolean)
 
 
@@ -180,7 +162,7 @@ def differences(random, functions):
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
 @pytest.mark.parametrize("count", [25, pytest.param(536, marks=pytest.mark.deep)])
 def test_random_expressions_have_pythons_values_or_none(count):
-    functions, chosen = Functions(Blank(), ["reward"]), Random(count)
+    functions, chosen = Functions(Count(), ["reward"]), Random(count)
     found = [differences(chosen, functions) for _ in range(count)]
     assert [wrong for wrong in found if wrong] == []
     assert found.count(None) < 0.6 * count, "too many are refused"

@@ -622,24 +622,24 @@ def test_lanes_that_share_an_episode_are_reset_together():
             wrong()
 
 
-def test_validation_names_missing_and_strange_agents():
-    class Mute(RockPaperScissors):
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda seen: seen.pop("player_0"), r"observations: expected an entry for each of \['player_0'\]"),
+        (lambda seen: seen.update(nobody=0), "nobody"),
+    ],
+)
+def test_validation_names_missing_and_strange_agents(spoil, message):
+    class Wrong(RockPaperScissors):
         def step(self, actions):
             step = super().step(actions)
-            del step.observations["player_0"]
+            spoil(step.observations)
             return step
 
-    class Loud(RockPaperScissors):
-        def step(self, actions):
-            step = super().step(actions)
-            step.observations["nobody"] = 0
-            return step
-
-    for kind, message in ((Mute, r"observations: expected an entry for each of \['player_0'\]"), (Loud, "nobody")):
-        env = envoi.Validated(kind())
-        env.reset(seed=0)
-        with pytest.raises(envoi.SpecError, match=message):
-            env.step({"player_0": 0, "player_1": 1})
+    env = envoi.Validated(Wrong())
+    env.reset(seed=0)
+    with pytest.raises(envoi.SpecError, match=message):
+        env.step({"player_0": 0, "player_1": 1})
 
 
 def test_wrappers_refuse_environments_of_the_other_kind():

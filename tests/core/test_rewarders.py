@@ -212,15 +212,14 @@ def test_what_is_neither_a_rewarder_nor_a_function_is_refused_and_changes_nothin
 
 
 def record(env, seed, steps=60):
-    transitions, rewards = [], []
+    transitions, rewards, over = [], [], False
     env.reset(seed=seed)
-    for _ in range(steps):
+    while not np.any(over) and len(rewards) < steps:
         before, action = env.state, env.sample_action()
         step = env.step(action)
         transitions.append((before, action, env.state))
         rewards.append(step.reward)
-        if step.terminated or step.truncated:
-            break
+        over = step.terminated | step.truncated
     return transitions, np.array(rewards)
 
 
@@ -246,16 +245,9 @@ def test_a_models_own_reward_relabels_what_the_model_recorded(name, seed):
 @pytest.mark.parametrize("model", [Flock, Carts])
 def test_relabelling_works_on_batches(model):
     env = envoi.batch(model(), 5)
-    env.reset(seed=0)
-    transitions, rewards, over = [], [], np.zeros(5, bool)
-    while not over.any() and len(rewards) < 50:
-        before, action = env.state, env.sample_action()
-        step = env.step(action)
-        transitions.append((before, action, env.state))
-        rewards.append(step.reward)
-        over = step.terminated
+    transitions, rewards = record(env, 0)
     assert np.array_equal(env.rewarder.relabel(transitions), rewards)
-    assert env.rewarder.relabel(transitions).shape == (len(rewards), 5)
+    assert rewards.shape == (len(rewards), 5)
 
 
 def test_the_reward_of_an_imported_environment_exists_only_while_it_steps():

@@ -108,16 +108,13 @@ def test_a_state_changed_in_place_is_found(function, wrap):
         env.step(env.sample_action())
 
 
-@pytest.mark.parametrize("name", ["catch", "cartpole", "pendulum", "gridworld", "maze", "nim", "rps", "pursuit"])
+@pytest.mark.parametrize("name", MODELS)
 def test_bundled_models_leave_their_states(name):
     env = envoi.Validated(envoi.models.make(name))
     env.reset(seed=0)
-    if isinstance(env, envoi.MultiEnv):
-        env.step(env.sample_actions({}) if name != "nim" else {env.acting[0]: 0})
-    else:
-        env.step(env.sample_action())
-        pytest.importorskip("numba")
-        lanes = envoi.Lanes([envoi.compiled(envoi.models.make(name)) for _ in range(2)])
-        for batch in (envoi.batch(env, 2), envoi.Validated(lanes)):  # what watches is not compiled
-            batch.reset(seed=0)
-            batch.step(batch.sample_action())
+    env.step(env.sample_action())
+    pytest.importorskip("numba")
+    lanes = envoi.Lanes([envoi.compiled(envoi.models.make(name)) for _ in range(2)])
+    for batch in (envoi.batch(env, 2), envoi.Validated(lanes)):  # what watches is not compiled
+        batch.reset(seed=0)
+        batch.step(batch.sample_action())

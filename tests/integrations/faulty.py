@@ -90,11 +90,6 @@ class FailingGame(envoi.models.RockPaperScissors):
         return np.int64(9) if wrong else super().observe(state, agent, rng)
 
 
-def sleeping():
-    """Hangs after its first thousand steps, which a preflight plays."""
-    return Failing("sleep", at=1001)
-
-
 class Mixed(envoi.Model):
     """An env of actions of integers and real numbers at once; an action outside the spec is an error."""
 
