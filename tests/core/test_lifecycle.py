@@ -26,6 +26,7 @@ ENVS = {
     "model batch": lambda: envoi.batch(Flock(), 3),
     "limited lanes": lambda: TimeLimit(envoi.batch(Walk(), 3), 7),
     "validated batch": lambda: envoi.batch(Validated(TimeLimit(Flock(), 7)), 3),
+    "padded lanes": lambda: envoi.FixedLength(envoi.batch(Walk(), 3), 7),
 }
 SINGLE = {name: make for name, make in ENVS.items() if make().batch_size is None}
 BATCHES = {name: make for name, make in ENVS.items() if name not in SINGLE}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import Flock, Steps, Sums, Walk
+from small_models import Flock, Leaving, Steps, Sums, Walk
 from traces import exact
 
 import envoi
@@ -103,33 +103,12 @@ def test_rounding_does_not_lead_out_of_the_spec(rewards, times):
         env.reward_spec.validate(np.float64(reward))
 
 
-def test_lanes_that_have_ended_stand_still_while_the_others_repeat():
-    env = envoi.ActionRepeat(envoi.Lanes([Scripted((1.0,) * n) for n in (2, 5, 3)]), 4)
-    env.reset()
-    step = env.step(np.array([1, 2, 3]))
-    assert [inner.told for inner in env.env.envs] == [[1] * 2, [2] * 4, [3] * 3]
-    same(step[:5], [(2, 4, 3), (2, 4, 3), (1, 0, 1), (0, 0, 0), (0, 1, 0)])
-    step = env.step(np.array([1, 2, 3]), restart=np.array([True, False, False]) | step.terminated)
-    same(step[:5], [(0, 5, 0), (0, 1, 0), (0, 1, 0), (0, 0, 0), (1, 0, 1)])
-    step = env.step(np.array([1, 2, 3]), hold=~np.array([True, False, False]))
-    same(step[:5], [(2, 5, 0), (2, 0, 0), (1, 0, 0), (0, 0, 0), (0, 1, 1)])
-
-
-class Joint(envoi.MultiModel):
-    """Counts: everybody acts at first; then one leaves, then the others take turns, then one more joins and all act."""
+class Joint(Leaving):
+    """Everybody acts at first; then one leaves, then the others take turns, then one more joins and all act."""
 
     possible_agents = ("a", "b", "c", "d")
     observation_spec = dict.fromkeys(possible_agents, envoi.Discrete(99))
     action_spec = dict.fromkeys(possible_agents, envoi.Discrete(9))
-
-    def initial(self, rng, context):
-        return 0
-
-    def transition(self, state, actions, rng):
-        return state + 1
-
-    def observe(self, state, agent, rng):
-        return np.int64(state)
 
     def reward(self, state, actions, next_state):
         return {agent: float(10**index) for index, agent in enumerate(self.possible_agents)}
@@ -266,30 +245,6 @@ def test_a_refused_step_of_padded_lanes_restarts_none(model):
         over = step.terminated | step.truncated
         padded += restart.any() and any(PADDING in info for info in step.info)
     assert padded > 5
-
-
-def test_lanes_are_padded_each_by_itself():
-    env = envoi.FixedLength(envoi.Lanes([Scripted((1.0,) * n) for n in (1, 2, 9)]), 3)
-    env.reset()
-    for expected in (
-        [(1, 1, 1), (1, 1, 1), (0, 0, 0), (0, 0, 0), (0, 1, 1)],
-        [(1, 2, 2), (0, 1, 1), (0, 0, 0), (0, 0, 0), (0, 0, 1)],
-        [(1, 2, 3), (0, 0, 1), (1, 1, 0), (0, 0, 1), (0, 0, 1)],
-    ):
-        step = env.step(np.array([1, 2, 3]))
-        same(step[:5], expected)
-    assert list(step.info) == [{PADDING: True}, {PADDING: True}, {}]
-    with pytest.raises(envoi.EpisodeError, match=r"lanes \[1, 2\]"):
-        env.step(np.zeros(3, int), restart=np.array([True, False, False]))
-    step = env.step(np.array([1, 2, 3]), restart=np.ones(3, bool))
-    same(step[:5], [(0, 0, 0), (0, 0, 0), (0, 0, 0), (0, 0, 0), (1, 1, 1)])
-    step = env.step(np.array([1, 2, 3]))
-    # One is padded, one is reset, one acts; and then one of them alone.
-    step = env.step(np.array([1, 2, 3]), restart=np.array([False, True, False]))
-    same(step[:5], [(1, 0, 2), (0, 0, 1), (0, 0, 0), (0, 0, 0), (0, 1, 1)])
-    step = env.step(np.array([1, 2, 3]), hold=~np.array([True, False, False]))
-    same(step[:5], [(1, 0, 2), (0, 0, 0), (1, 0, 0), (0, 0, 0), (0, 1, 1)])
-    assert [inner.told for inner in env.env.envs] == [[1, 1], [2, 2, 2], [3, 3, 3, 3, 3]]
 
 
 def test_agents_are_padded_each_by_itself_and_end_together():
