@@ -6,7 +6,6 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 from traces import exact
 
 import envoi
@@ -47,11 +46,6 @@ def test_made_by_id_it_is_taken_as_the_model_itself(model, limit):
     assert limit is None or (type(core), core.max_episode_steps) == (envoi.TimeLimit, limit)
     by_hand = gymnasium.wrappers.TimeLimit(to_gymnasium(core), 5)  # which is the source of its import, as any other
     assert from_env(by_hand).source is by_hand
-
-
-@pytest.mark.filterwarnings("ignore:.*(render|infinity|Box)")
-def test_gymnasiums_own_check_passes():
-    check_env(gymnasium.make("envoi/Pendulum-v0").unwrapped, skip_render_check=True)
 
 
 def test_arguments_of_make_count():
