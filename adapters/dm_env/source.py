@@ -58,7 +58,7 @@ class FromDmEnv(SeedsSource, TakesContext):
         self._form = self.source if isinstance(self.source, ToDmEnv) else None
         self._incoming = _incoming(self.observation_spec, self._copy)
         # A copy, because the source may keep an action, or change it in place.
-        self._encode = encoder(self.action_spec, fresh=True)
+        self._encode = encoder(self.action_spec, fresh=True, path="action")
         super()._plan()
 
     def _picture(self) -> tuple[dict[str, Any], str | None]:

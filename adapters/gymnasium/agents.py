@@ -120,7 +120,7 @@ class ImportedAgents(HasRoster, Imported, MultiEnv):
     def _plan(self) -> None:
         self._takes = {agent: incoming(spec, self._copy) for agent, spec in self.observation_spec.items()}
         # A copy, because the source may keep an action, or change it in place.
-        encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_spec.items()}
+        encoders = {agent: encoder(spec, True, f"action[{agent!r}]") for agent, spec in self.action_spec.items()}
         self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
         # The agents whose mask is in their observation; forms of envoi have it in the info already.
         agents = self.possible_agents if self._form_inside is None else ()

@@ -55,7 +55,7 @@ class FromGymnasium(TakesContext):
         spec = self.observation_spec
         self._incoming = incoming(spec, self._copy)
         # A copy, because the source may keep an action, or change it in place.
-        self._encode = encoder(self.action_spec, fresh=True)
+        self._encode = encoder(self.action_spec, fresh=True, path="action")
         super()._plan()
 
     def seed_source(self, seed: int) -> None:

@@ -201,7 +201,7 @@ def _bound(bound: NDArray[Any], bounded: NDArray[np.bool_], infinity: float) -> 
 # Values: conversions of types and containers.
 
 
-def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
+def encoder(spec: SpecTree, fresh: bool = False, path: str = "observation") -> Convert | None:
     """Returns a function that converts core values for gymnasium, or None if no conversion is needed."""
     if isinstance(spec, Discrete):
         # A space does not contain integers of a wider dtype than its own.
@@ -211,19 +211,19 @@ def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
     if isinstance(spec, Graph):
         return lambda value: spaces.GraphInstance(value.nodes, value.edges, value.edge_links)
     if isinstance(spec, Sequence):
-        element = encoder(spec.spec, fresh)
+        element = encoder(spec.spec, fresh, f"{path}[…]")
         return element if spec.stack else element and (lambda value: tuple(element(one) for one in value))
     if isinstance(spec, OneOf):
-        return _convert_one_of([encoder(sub, fresh) for sub in spec.specs])
+        return _convert_one_of([encoder(sub, fresh, f"{path}[1]") for sub in spec.specs])
     if isinstance(spec, Spec):
         return None
-    return native_encoder(spec, [(key, encoder(sub, fresh)) for _, key, sub in children(spec)], fresh)
+    return native_encoder(spec, [(key, encoder(sub, fresh, path + p)) for p, key, sub in children(spec)], fresh, path)
 
 
-def native_encoder(spec: Any, parts: list[tuple[Any, Convert | None]], fresh: bool = False) -> Convert | None:
+def native_encoder(spec: Any, parts: list[tuple[Any, Convert | None]], fresh: bool, path: str) -> Convert | None:
     """Returns a function that converts a core dict, list or tuple to a dict or tuple, or None if it is one already."""
     native = dict(spec) if isinstance(spec, dict) else tuple(spec)  # gymnasium has no lists and no named tuples
-    return branch_encoder(native, parts, fresh or type(native) is not type(spec))
+    return branch_encoder(native, parts, fresh or type(native) is not type(spec), path)
 
 
 def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Convert | None:

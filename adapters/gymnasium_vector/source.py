@@ -92,7 +92,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
     def _plan(self) -> None:
         self._incoming = incoming(batched_spec(self.observation_spec, self.batch_size), self._copy)
         self._incoming_one = incoming(self.observation_spec, self._copy)
-        self._encode = batched_encoder(self.action_spec)
+        self._encode = batched_encoder(self.action_spec, "action")
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Mask | None = None) -> Reset:
         n, chosen = self.batch_size, self._lanes_to_reset(mask)

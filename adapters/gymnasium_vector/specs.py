@@ -40,7 +40,7 @@ def batched_space(space: spaces.Space[Any], n: int) -> spaces.Space[Any]:
     return batched
 
 
-def batched_encoder(spec: SpecTree) -> Convert | None:
+def batched_encoder(spec: SpecTree, path: str = "observation") -> Convert | None:
     """Returns a function that converts batched core values for gymnasium, or None if no conversion is needed."""
     if isinstance(spec, Discrete):
         dtype = spec.dtype
@@ -49,9 +49,9 @@ def batched_encoder(spec: SpecTree) -> Convert | None:
     if isinstance(spec, ARRAYS):
         return None
     if isinstance(spec, Spec):
-        one = encoder(spec)
+        one = encoder(spec, path=path)
         return one and (lambda values: tuple(one(value) for value in values))
-    return native_encoder(spec, [(key, batched_encoder(sub)) for _, key, sub in children(spec)])
+    return native_encoder(spec, [(k, batched_encoder(sub, path + p)) for p, k, sub in children(spec)], False, path)
 
 
 def batched_decoder(spec: SpecTree, n: int, path: str = "actions") -> Convert:

@@ -30,7 +30,7 @@ What is lost:
 | dicts, lists and tuples inside of others in observations | nesting | refused |
 | actions that are dicts, lists or tuples | nesting | refused |
 | `Discrete`, `MultiDiscrete` leaves that do not start at 0 | start | refused |
-| `Array` observations of shape (), `MultiDiscrete` leaves of other than one axis | shape | refused |
+| `Array` observations of shape (), `MultiDiscrete` leaves not of one axis | shape | refused |
 | rewards that are not one number | shape | refused |
 | float64, and 32-bit and wider integer, rewards | precision | narrowed |
 | a batch whose lanes cannot be reset in the step of their end | restarts | refused |

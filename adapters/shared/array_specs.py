@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -142,17 +141,18 @@ _ARRAYS = (Array, MultiDiscrete, MultiBinary)
 # Values. Only scalars differ in type; dicts, lists, tuples and named tuples are the same in these frameworks.
 
 
-def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
+def encoder(spec: SpecTree, fresh: bool = False, path: str = "observation") -> Convert | None:
     """Returns a function that converts core values for these frameworks, or None if no conversion is needed.
 
     A `Discrete` value becomes a numpy integer of the spec's dtype (hashable, unlike an array), a scalar of another
-    spec becomes a 0-d array.
+    spec becomes a 0-d array. A value that is no choice, or lacks a part, raises `SpecError`, which names the path.
     """
     if isinstance(spec, Discrete):
-        return Choices(spec).scalar
+        return Choices(spec, path).scalar
     if isinstance(spec, Spec):
         return _to_array(spec.dtype) if isinstance(spec, _ARRAYS) and spec.shape == () else None
-    return branch_encoder(spec, [(key, encoder(sub, fresh)) for _, key, sub in children(spec)], fresh)
+    parts = [(key, encoder(sub, fresh, path + part)) for part, key, sub in children(spec)]
+    return branch_encoder(spec, parts, fresh, path)
 
 
 def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Convert | None:
@@ -169,24 +169,22 @@ def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Conver
 
 
 class Choices(dict[Any, Any]):
-    """Maps numbers to scalars of a `Discrete` spec's dtype. A lookup is three times as fast as making a scalar.
+    """Maps choices to scalars of a `Discrete` spec's dtype. A lookup is three times as fast as making a scalar."""
 
-    A lookup of an array of shape () raises TypeError, because arrays are not hashable.
-    """
-
-    def __init__(self, spec: Discrete) -> None:
-        self.kind = spec.dtype.type
-        super().__init__({number: self.kind(number) for number in range(spec.start, spec.start + min(spec.n, 256))})
+    def __init__(self, spec: Discrete, path: str) -> None:
+        self.spec, self.path, kind = spec, path, spec.dtype.type
+        super().__init__({number: kind(number) for number in range(spec.start, spec.start + min(spec.n, 256))})
 
     def __missing__(self, value: Any) -> Any:
-        return self.kind(value)
+        self.spec.validate(value, self.path)
+        return self.spec.dtype.type(value)
 
     def scalar(self, value: Any) -> Any:
-        """Converts a number of any type, or an array of shape ()."""
+        """Converts an integer of any type, or an array of shape ()."""
         try:
             return self[value]
-        except TypeError:
-            return self.kind(index(value))  # which refuses a list
+        except TypeError:  # arrays are not hashable
+            return self.__missing__(value)
 
 
 def _to_array(dtype: np.dtype[Any]) -> Convert:
@@ -200,19 +198,15 @@ def _to_array(dtype: np.dtype[Any]) -> Convert:
 Convert = Callable[[Any], Any]
 
 
-def branch_encoder(spec: SpecTree, parts: list[tuple[Any, Convert | None]], fresh: bool) -> Convert | None:
+def branch_encoder(
+    spec: SpecTree, parts: list[tuple[Any, Convert | None]], fresh: bool, path: str = "observation"
+) -> Convert | None:
     """Returns a function that converts a core dict, list or tuple for a framework, or None if nothing is to be done."""
-    if not fresh and not any(part for _, part in parts):
-        return None
-    if type(spec) is dict:
-        return lambda value: {key: part(value[key]) if part else value[key] for key, part in parts}
-    if type(spec) is tuple:
-        return lambda value: tuple([part(value[key]) if part else value[key] for key, part in parts])
-    return lambda value: rebuild(spec, [part(value[key]) if part else value[key] for key, part in parts])
+    return branch_decoder(spec, parts, path, False) if fresh or any(part for _, part in parts) else None
 
 
 def branch_decoder(spec: SpecTree, parts: list[tuple[Any, Convert | None]], path: str, exact: bool) -> Convert:
-    """Returns a function that converts a framework's dict, list or tuple for the core.
+    """Returns a function that converts a dict, list or tuple.
 
     The container's type is not checked: any value with these keys or of this length is accepted. A value with a
     missing part raises `SpecError`, which names the path.

@@ -183,7 +183,7 @@ CASES = {
             *(of(leaf) for of in (flat_seen, flat_done) for leaf in (Discrete(3, start=5), MultiDiscrete([2], [1]))),
             flat_done(MultiDiscrete([2, 3], [0, -1])),
         ],
-        Row("`Array` observations of shape (), `MultiDiscrete` leaves of other than one axis", "shape", "refused"): [
+        Row("`Array` observations of shape (), `MultiDiscrete` leaves not of one axis", "shape", "refused"): [
             flat_seen(Array((), "bool")),
             *(of(MultiDiscrete([[2, 3]])) for of in (flat_seen, flat_done)),
         ],

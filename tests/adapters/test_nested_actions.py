@@ -4,13 +4,22 @@ from functools import partial
 
 import numpy as np
 import pytest
+from forms import StrangeDmEnv, StrangeGym
 from nested import Pair
 from scripted import Shaped
 from scripted_games import Scene, ScriptedGame
 
 import envoi
 from envoi import Array, Discrete, OneOf, SpecError
-from envoi.adapters import to_dm_env, to_gymnasium, to_gymnasium_vector, to_pettingzoo, to_pettingzoo_aec, to_tf_agents
+from envoi.adapters import (
+    from_env,
+    to_dm_env,
+    to_gymnasium,
+    to_gymnasium_vector,
+    to_pettingzoo,
+    to_pettingzoo_aec,
+    to_tf_agents,
+)
 
 LEGS = {"leg": {"hip": Discrete(2), "knee": Array((), "float32", 0, 1)}, "hand": (Discrete(2), Discrete(3))}
 
@@ -20,6 +29,8 @@ def walker(spec):
 
 
 FORMS = [to_gymnasium, to_dm_env, partial(to_tf_agents, exact=True)]
+IMPORTS = [lambda env, validate: from_env(StrangeGym(to_gymnasium(env)))]
+IMPORTS += [lambda env, validate: from_env(StrangeDmEnv(to_dm_env(env)))]
 KNEE = np.array(0.5, np.float32)
 INCOMPLETE = [
     ({"leg": {"hip": 1, "knee": KNEE}}, r"^action: expected keys \['leg', 'hand'\]; missing \['hand'\], too many \[\]"),
@@ -32,7 +43,7 @@ INCOMPLETE = [
 
 
 @pytest.mark.parametrize("validate", [False, True])
-@pytest.mark.parametrize("to_form", FORMS)
+@pytest.mark.parametrize("to_form", FORMS + IMPORTS)
 @pytest.mark.parametrize(("action", "message"), INCOMPLETE)
 def test_an_action_that_lacks_a_part_is_an_error_that_names_it(to_form, validate, action, message):
     form = to_form(walker(LEGS), validate=validate)

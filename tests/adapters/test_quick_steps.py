@@ -12,7 +12,7 @@ from dm_env import StepType, specs
 from dm_sources import Wrapping
 from traces import exact
 
-from envoi import EpisodeError, FunctionReward, explain
+from envoi import EpisodeError, FunctionReward, SpecError, explain
 from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
 
@@ -197,11 +197,13 @@ def test_a_step_that_is_patched_onto_an_environment_or_its_source_is_taken():
     assert form.step(0).reward == 8.0
 
 
-def test_a_list_is_no_choice():
+@pytest.mark.parametrize("action", [[1], None, 1.5, "up", np.array([1]), {}, -1, 3])
+def test_what_is_no_choice_is_refused(action):
     form = ToGymnasium(FromDmEnv(Dm()))
     form.reset()
-    with pytest.raises(TypeError, match="integer"):
-        form.step([1])
+    expected = "0 … 2" if isinstance(action, int) else "an integer"
+    with pytest.raises(SpecError, match=f"^action: expected {expected}, got"):
+        form.step(action)
 
 
 def test_choices_beyond_those_looked_up_arrive_in_their_dtype():
