@@ -157,11 +157,10 @@ class Shallow(Changed):
         return replace(leaf, start=0) if hasattr(leaf, "start") else leaf
 
     def see(self, observation):
-        each = zip(leaves(observation), leaves(self.whole[0]), strict=True)
-        return {
-            path: np.reshape(value - getattr(leaf, "start", 0), self.observation_spec[path].shape)
-            for (path, value), (_, leaf) in each
-        }
+        starts = [getattr(leaf, "start", 0) for _, leaf in leaves(self.whole[0])]
+        values = [value - start for (_, value), start in zip(leaves(observation), starts, strict=True)]
+        each = zip(self.observation_spec.items(), values, strict=True)
+        return {path: np.reshape(value, leaf.shape) for (path, leaf), value in each}
 
     def act(self, action):
         left = action.tolist()

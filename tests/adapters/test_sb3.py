@@ -26,7 +26,7 @@ from stable_baselines3.common.vec_env import (
 from traces import exact
 
 import envoi
-from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiDiscrete, SnapshotUnsupported, SpecError
+from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError
 from envoi.adapters import from_env, from_sb3, load, registry, to_gymnasium, to_gymnasium_vector, to_sb3
 from envoi.adapters.sb3 import FromDummyVecEnv, FromSB3, ToSB3
 
@@ -42,10 +42,7 @@ class Rich(PlainWalk):
     """A walk that shows an image too, with an attribute and a method."""
 
     observation_spec = {**PlainWalk.observation_spec, "image": Array((2, 2, 1), "uint8", 0, 255)}
-
-    def __init__(self):
-        super().__init__()
-        self.speed = 1
+    speed = 1
 
     def observe(self, state, rng):
         return {**super().observe(state, rng), "image": np.full((2, 2, 1), state[0], np.uint8)}
@@ -163,14 +160,11 @@ class WindyLanes(Sums):
         return np.stack([rng.normal(size=n), np.broadcast_to(context["wind"], n)], 1)
 
 
-WINDS = [{"wind": 0.5}, {}, {"wind": 0.5}]
-
-
 def test_options_that_differ_leave_lanes_of_one_model_their_own_random_numbers():
     venv = to_sb3(envoi.batch(WindyLanes(), N))
     for _ in range(2):  # before the first reset, and after it
         venv.seed(4)
-        venv.set_options(WINDS)
+        venv.set_options([{"wind": 0.5}, {}, {"wind": 0.5}])
         seen = venv.reset()
         assert seen[:, 1].tolist() == [0.5, 0, 0.5]
         assert len(set(seen[:, 0])) == N
@@ -195,23 +189,19 @@ def test_a_step_has_two_halves():
 
 
 @pytest.mark.parametrize(
-    ("seen", "done", "path", "wrapper"),
+    ("seen", "done", "wrapper"),
     [
-        (Array((3,)), {"a": Discrete(2), "b": Discrete(3)}, "action", envoi.FlattenAction),
-        (Array((3,)), MultiDiscrete([[2], [3]]), "action", envoi.FlattenAction),
-        (Array((3,)), Discrete(3, start=5), "action", envoi.ActionOffset),
-        ({"a": {"b": Array((3,))}}, Discrete(2), "observation['a']", envoi.FlattenObservation),
-        ({"a": Array(())}, Discrete(2), "observation['a']", envoi.FlattenObservation),
-        (Array((), "bool"), Discrete(2), "observation", envoi.FlattenObservation),
-        (Discrete(3, start=5), Discrete(2), "observation", envoi.FlattenObservation),
-        (MultiDiscrete([[2], [3]]), Discrete(2), "observation", envoi.FlattenObservation),
+        (Array((3,)), {"a": Discrete(2), "b": Discrete(3)}, envoi.FlattenAction),
+        (Array((3,)), Discrete(3, start=5), envoi.ActionOffset),
+        ({"a": {"b": Array((3,))}}, Discrete(2), envoi.FlattenObservation),
+        ({"a": Array(())}, Discrete(2), envoi.FlattenObservation),
+        (Discrete(3, start=5), Discrete(2), envoi.FlattenObservation),
     ],
 )
-def test_what_policies_cannot_take_names_its_wrapper(seen, done, path, wrapper):
+def test_what_policies_cannot_take_names_its_wrapper(seen, done, wrapper):
     env = Shaped(seen, done)
-    with pytest.raises(LossyConversion, match=f"sb3.*envoi.{wrapper.__name__}") as caught:
+    with pytest.raises(LossyConversion, match=f"sb3.*envoi.{wrapper.__name__}"):
         to_sb3(env, 2)
-    assert caught.value.path == path
     PPO("MlpPolicy", to_sb3(wrapper(env), 2), n_steps=4, batch_size=4, device="cpu").learn(8)
 
 
@@ -431,7 +421,6 @@ def test_wrappers_of_stable_baselines3_around_a_form(gives):
     assert native(ours) == native(theirs)
     batch = from_sb3(ours)
     assert batch.observation_spec.shape == ours.observation_space.shape
-    step = None
     batch.reset(seed=0)
     for _ in range(6):
         step = batch.step(np.zeros(N, int))
