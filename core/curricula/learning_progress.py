@@ -54,7 +54,7 @@ class LearningProgress(Curriculum):
             raise ContextError(f"bounds: expected finite (low, high) of returns with low < high, got {bounds!r}")
         self.smoothing, self.reweighing, self.uniform = smoothing, reweighing, uniform
         self.update_every, self.bounds = update_every, bounds
-        self._instead_of_success = "LearningProgress(bounds=(low, high)) of returns" if bounds is None else ""
+        self._instead_of_success = "give the bounds of returns, (low, high)" if bounds is None else ""
         super().__init__(seed=seed)
 
     def _fit(self) -> None:

@@ -111,7 +111,7 @@ BAD = {
     "bench: rounds": (["bench", "envoi:catch", "--rounds", "1"], "--rounds: expected at least 2, got 1"),
     "contexts": (["train", "envoi:cartpole", "--contexts", "lenght=1"], "--contexts: features['lenght']: no such"),
     "held-out contexts": (["train", "envoi:cartpole", "--eval-contexts", "length=99"], "--eval-contexts['length']: "),
-    "success": ([*LEARNING, "learning-progress"], "Contextual(success=…), or the bounds of returns, --curriculum"),
+    "success": ([*LEARNING, "learning-progress"], "Contextual(success=…), or give the bounds of returns, (low, high)"),
     "no bounds": ([*LEARNING, "learning-progress:3"], "--curriculum: expected learning-progress:LOW,HIGH"),
     "return": ([*LEARNING, "learning-progress:0,1"], "--curriculum: context 0: expected a return within bounds="),
     "check: function": (["check", "python:wrong_envs:AliasedBufer"], "AliasedBuffer"),

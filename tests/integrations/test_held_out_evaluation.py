@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+import warnings
 from typing import NamedTuple
 
 import gymnasium
@@ -338,12 +339,14 @@ def test_files_hold_the_rows(tmp_path):
         assert {name: "" if value is None else str(value) for name, value in row.items()} == read
 
 
-def test_command_writes_the_rows(cli, trained, tmp_path):
-    out = tmp_path / "out"
+def test_command_writes_the_rows(cli, trained, tmp_path, monkeypatch):
+    out, say = tmp_path / "out", lambda: warnings.warn("the weights are new", stacklevel=1)
+    monkeypatch.setattr("envoi.integrations.evaluation.evaluate", lambda *a, **k: say() or say() or evaluate(*a, **k))
     arguments = ["evaluate", trained, "--env", "python:weighed:in_two", "--episodes", "3", "--out", out]
     code, printed, err = cli(*arguments, "--contexts", "weight=1..3:3")
     assert (code, err) == (0, "")
     assert "all: 3 contexts, mean return" in printed
+    assert printed.count("note: the weights are new") == 1
     rows = read_csv(out)
     assert [float(row["context.weight"]) for row in rows] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert [abs(float(row["return"])) for row in rows] == [1, 1, 1, 2, 2, 2, 3, 3, 3]

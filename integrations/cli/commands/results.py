@@ -116,7 +116,7 @@ def _evaluate_contexts(run: RunFolder, given: str, out: Path, yes: bool, json: b
         if json:
             console.print_json(data=rows, default=str)
             return
-        _print_overlap(caught, console)
+        _print_warnings(caught, console)
         by_region: dict[str, dict[Any, list[float]]] = {}
         for row in rows:
             by_region.setdefault(row["region"] or "all", {}).setdefault(row["context_id"], []).append(row["return"])
@@ -130,12 +130,12 @@ def _evaluate_contexts(run: RunFolder, given: str, out: Path, yes: bool, json: b
         console.print(f"written to {escape(str(out))}; see them with: envoi report {escape(str(out))}")
 
 
-def _print_overlap(caught: Iterable[warnings.WarningMessage], console: Console) -> None:
-    from ...evaluation.tables import OVERLAP
-
-    for note in (str(one.message) for one in caught):
-        if note.startswith(OVERLAP):
-            console.print(f"[yellow]note:[/yellow] {escape(note)}")
+def _print_warnings(caught: Iterable[warnings.WarningMessage], console: Console) -> None:
+    """Prints warnings of envoi and of users' code once each, without those about a framework or its version."""
+    kinds = (UserWarning, RuntimeWarning)
+    shown = [one for one in caught if one.category in kinds or one.category.__module__.startswith("envoi.")]
+    for note in dict.fromkeys(str(one.message) for one in shown):
+        console.print(f"[yellow]note:[/yellow] {escape(note)}")
 
 
 def _evaluate_run(run: RunFolder, form: str, json: bool, asked: dict[str, Any]) -> None:
@@ -281,7 +281,7 @@ def _report(
         shown.add_row(*cells)
     console.print(shown)
     page = out / "report.html"
-    _print_overlap(caught, console)
+    _print_warnings(caught, console)
     if "fewer than five seeds" in page.read_text(encoding="utf-8"):
         console.print("[yellow]note:[/yellow] fewer than five seeds: there are no intervals, and nothing is claimed")
     console.print(f"written to {escape(str(page))}")

@@ -34,7 +34,6 @@ from ..option_types import ENV_EXAMPLES, env_argument, flag, one_of, real, text,
 
 SPEC_CHECKS: Mapping[str, Any] = {"full": True, "sample": "sample", "off": False}
 """The values of `--check-specs`, and those of `Settings.check_specs`."""
-CURRICULUM_OF_RETURNS = "learning-progress:LOW,HIGH"
 _NOTE = "[yellow]note:[/yellow]"
 _SWEEP: dict[str, Any] = {"rich_help_panel": "Sweeps"}
 _ENV: dict[str, Any] = {"rich_help_panel": "How to treat the env"}
@@ -95,7 +94,7 @@ def _train(
     curriculum: Annotated[
         str | None,
         _contexts(
-            f"What chooses --contexts: plr, learning-progress (of successes) or {CURRICULUM_OF_RETURNS} (of returns).",
+            "What chooses --contexts: plr, learning-progress (of successes), learning-progress:LOW,HIGH (of returns).",
             words=CURRICULA,
             metavar="NAME",
             show_default="in turn",
@@ -232,11 +231,6 @@ def _preparing(console: Console) -> Iterator[None]:
         live.update(Spinner("dots", "preparing …"))
     try:
         yield
-    except envoi.ContextError as error:
-        by_option = f"the bounds of returns, --curriculum {CURRICULUM_OF_RETURNS}"
-        raise envoi.EnvoiError(
-            str(error).replace("LearningProgress(bounds=(low, high)) of returns", by_option)
-        ) from error
     finally:
         live.stop()
 
