@@ -19,22 +19,28 @@ from .structural_equality import structure
 from .tree import AnyArray, AnyDict
 
 
-def stack(spec: SpecTree, values: Sequence[Any]) -> Any:
-    """Stacks the values of all lanes."""
-    if type(spec) is Array:
-        # By far the most common case. numpy is fastest if it may choose the dtype, and mostly it chooses this one.
-        array = np.array(values)
-        return array if array.dtype == spec.dtype else np.array(values, spec.dtype)
-    if isinstance(spec, Spec):
+def stack(spec: SpecTree, values: Sequence[Any], path: str = "value") -> Any:
+    """Stacks the values of all lanes. An error names the leaf by `path`."""
+    if not isinstance(spec, Spec):
+        each = [([value[key] for value in values], sub, path + part) for part, key, sub in tree.children(spec)]
+        return tree.rebuild(spec, [stack(sub, own, where) for own, sub, where in each])
+    try:
+        if type(spec) is Array:
+            # By far the most common case. numpy is fastest if it may choose the dtype, and mostly it chooses this one.
+            array = np.array(values)
+            return array if array.dtype == spec.dtype else np.array(values, spec.dtype)
         return np.array(values, spec.dtype) if isinstance(spec, ARRAYS) else tuple(values)
-    return tree.rebuild(spec, [stack(sub, [v[key] for v in values]) for _, key, sub in tree.children(spec)])
+    except ValueError:  # such as of arrays of different shapes
+        for value in values:
+            spec.validate(value, path)
+        raise
 
 
-def stacker(spec: SpecTree) -> Callable[[Sequence[Any]], Any]:
+def stacker(spec: SpecTree, path: str) -> Callable[[Sequence[Any]], Any]:
     """Returns `stack` for one spec: a function of the lanes' values that does not walk the spec again."""
     if isinstance(spec, Spec):
-        return partial(stack, spec)
-    parts = [(key, stacker(sub)) for _, key, sub in tree.children(spec)]
+        return partial(stack, spec, path=path)
+    parts = [(key, stacker(sub, path + part)) for part, key, sub in tree.children(spec)]
     return lambda values: tree.rebuild(spec, [part([value[key] for value in values]) for key, part in parts])
 
 
@@ -110,7 +116,7 @@ def put_lanes(spec: SpecTree, values: Any, index: NDArray[np.intp], some: Sequen
     if isinstance(spec, ARRAYS):
         array = np.array(values)
         if len(index):
-            array[index] = np.array(some, spec.dtype)
+            array[index] = stack(spec, some)
         return array
     if spec is None or isinstance(spec, Spec):
         held = list(values)

@@ -20,10 +20,6 @@ from .errors import SpecError
 
 
 @overload
-def check_seed(seed: None, where: str = "") -> None: ...
-
-
-@overload
 def check_seed(seed: int, where: str = "") -> int: ...
 
 
@@ -93,6 +89,8 @@ class Streams:
         Args:
             generator: The generator for the dynamics.
         """
+        if not isinstance(cast("Any", generator), np.random.Generator):
+            raise SpecError(f"rng: expected a generator, such as np.random.default_rng(seed), got {generator!r}")
         words = copy.deepcopy(generator).integers(2**32, size=4, dtype=np.uint32)
         streams = cls.__new__(cls)
         streams._root = np.random.SeedSequence([int(word) for word in words])

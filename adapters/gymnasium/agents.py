@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from envoi import Discrete, EpisodeError, LossyConversion, MultiEnv, MultiStep, SpecError, Streams, zeros
+from envoi.protocol.env import refuse_masks
 from envoi.protocol.fast_steps import fast_step
 from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC, MultiStepValues, full_multi_step
 from envoi.protocol.roster import HasRoster, Roster
@@ -152,7 +153,8 @@ class ImportedAgents(HasRoster, Imported, MultiEnv):
         """Converts the seed of the core's reset to the seed for the source's reset."""
         return seed
 
-    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+    def step(self, actions: Mapping[Any, Any], *masks: Any, **named: Any) -> MultiStep:
+        refuse_masks(*masks, **named)
         return full_multi_step(self.source_step(actions))
 
     def step_program(self) -> Program:

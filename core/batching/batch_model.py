@@ -17,7 +17,7 @@ from ..protocol.env import NOT_RESET, Env, Reset, Step, refuse_masks
 from ..protocol.fast_steps import LANES_VALUES, masks_of
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
-from ..protocol.reset_options import CONTEXT
+from ..protocol.reset_options import CONTEXT, checked
 from ..rewards.rewarder import ModelReward, Rewarder, stream_bound
 from ..seeding import Streams
 from ..spec import Spec, zeros
@@ -69,7 +69,7 @@ class BatchModel(Model):
         if seed is not None:
             self._streams = Streams(seed)
         # The values for the single lane get the axis that the model's functions expect.
-        options = options and {name: self._with_axis(name, value) for name, value in options.items()}
+        options = options and {name: self._with_axis(name, value) for name, value in checked(options).items()}
         try:
             observation, info = self.lanes.reset(options=options)
         except BaseException:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import ContextError, nearest
 from ..lane_values import alike
 from ..protocol.batch_env import BatchEnv, each_of
-from ..protocol.reset_options import CONTEXT, split
+from ..protocol.reset_options import CONTEXT, checked, split
 
 if TYPE_CHECKING:
     from ..context import ContextSpace
@@ -96,7 +96,7 @@ class LaneContexts(BatchEnv):
     def context(self, context: Mapping[str, Any]) -> None:
         space = self.model.context_space
         if space is not None:
-            space.verify({name: None for name in context if name not in space.features})
+            space.verify({name: None for name in checked(context, "context") if name not in space.features})
         full = {**self.model.context, **context}
         self._columns = self._checked(full)
         self._context = full

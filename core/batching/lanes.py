@@ -29,6 +29,7 @@ from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Env, Reset, Step
 from ..protocol.fast_steps import fast_step
 from ..protocol.infos import Infos
 from ..protocol.process import Info, Snapshot
+from ..protocol.reset_options import checked
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams, StreamStates, batch_streams, lane_seeds
 from ..spec import Array, SpecTree, spec_difference
@@ -124,7 +125,7 @@ class Lanes(BatchEnv):
             observations.append(observation)
         self._streams, self._all_begun = streams, True
         self._over = np.zeros(self.batch_size, bool) if mask is None else self._over & ~mask
-        return make_batch_reset((stack(self.observation_spec, observations), Infos(infos)))
+        return make_batch_reset((stack(self.observation_spec, observations, "observation"), Infos(infos)))
 
     def _check_all_begun(self, what: str, advice: str = "") -> None:
         """Checks that every lane has been reset once; raises an EpisodeError otherwise."""
@@ -219,7 +220,7 @@ class Lanes(BatchEnv):
 
     @property
     def observation(self) -> Any:
-        return stack(self.observation_spec, [env.observation for env in self.envs])
+        return stack(self.observation_spec, [env.observation for env in self.envs], "observation")
 
     @property
     def rewarder(self) -> Rewarder:
@@ -267,15 +268,14 @@ class Lanes(BatchEnv):
 
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
-        n, by_lane = self.batch_size, any(map(np.ndim, context.values()))
+        n, by_lane = self.batch_size, any(map(np.ndim, checked(context, "context").values()))
         for name, value in context.items():
             if np.ndim(value) and len(value) != n:
                 raise ContextError(
                     f"context[{name!r}]: expected one value, or one for each of {n} lanes, got {len(value)}"
                 )
-        each = [context] * n
-        if by_lane:
-            each = [{name: value[i] if np.ndim(value) else value for name, value in context.items()} for i in range(n)]
+        given = each_of(context, n)
+        each = [{name: values[i] for name, values in given.items()} if by_lane else context for i in range(n)]
         self._set_contexts(each, range(n), by_lane)
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
@@ -467,7 +467,8 @@ class Stacking:
         self._is_one_discount = isinstance(lanes.discount_spec, Array) and lanes.discount_spec.shape == ()
         self.nothing = tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype)[()], lanes.reward_spec)
         self.split = splitter(lanes.action_spec, lanes.batch_size)
-        self.stack_observations, self.stack_rewards = stacker(lanes.observation_spec), stacker(lanes.reward_spec)
+        self.stack_observations = stacker(lanes.observation_spec, "observation")
+        self.stack_rewards = stacker(lanes.reward_spec, "reward")
 
     def stack_discounts(self, discounts: Sequence[Any], terminated: Sequence[bool]) -> Any:
         """Returns the discounts of all lanes, or None if all have the default."""

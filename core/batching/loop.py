@@ -12,6 +12,7 @@ from ..protocol.batch_env import BatchEnv
 from ..protocol.env import Env
 from ..spec.base import shown
 from ..structural_equality import structure
+from ..wrapping.arguments import at_least
 from ..wrapping.wrapper import Wrapper
 from .batch_model import BatchModel, ModelBatch, are_models, why_interpreted
 from .lanes import Lanes as Lanes
@@ -66,8 +67,7 @@ def batch(
         raise SpecError(f"streams: expected 'lanes', 'batch' or None, got {streams!r}")
     if streams == "batch" and workers is not None:
         raise SpecError("streams='batch': lanes in several processes cannot share streams; leave out workers")
-    if n < 1:
-        raise SpecError(f"n: expected at least 1 lane, got {n}")
+    n = at_least(n, 1, "n")
     if isinstance(env, Env) and env.batch_size is not None:
         raise SpecError(f"env: expected an environment of one lane, got a batch of {env.batch_size}")
     settings: dict[str, Any] = {"timeout": timeout, "restart": restart, "start_method": start_method}

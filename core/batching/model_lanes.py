@@ -17,7 +17,7 @@ from .. import tree
 from ..authoring.model import Model, written_functions
 from ..compiling.choice import Choice, Compiled, check_compiled, check_equal
 from ..errors import ContextError, EpisodeError, NotCompilable, SnapshotUnsupported, SpecError
-from ..lane_values import lane, put, put_lanes, splitter, stacker, take
+from ..lane_values import lane, put, put_lanes, splitter, stack, take
 from ..protocol.batch_env import (
     Mask,
     as_mask,
@@ -104,8 +104,8 @@ class ModelLanes(LaneColumns, Lanes):
 
     @property
     def has_kernel(self) -> bool:
-        """True once the kernel is compiled."""
-        return self._runner is not None
+        """True once the kernel is compiled, while it computes the rewards, too."""
+        return self._runner is not None and all(model._rewarder is None for model in self._models)
 
     def kernel_source(self) -> str:
         """Returns the source of the kernel; empty without one."""
@@ -190,7 +190,7 @@ class ModelLanes(LaneColumns, Lanes):
         elif n > 1:
             raise EpisodeError(f"restore: {NOT_RESET} in all lanes first")
         states[index], seen[index] = model.state, model.observation
-        self._states, self._observation = tuple(states), stacker(self.observation_spec)(seen)
+        self._states, self._observation = tuple(states), stack(self.observation_spec, seen, "observation")
         self._over, self._begun = self._over.copy(), True
         self._over[index] = model.step_record.halt is not None
         self.put_context(model.context, [index])
@@ -498,10 +498,10 @@ class ModelLanes(LaneColumns, Lanes):
     def _begin(self, restart: Mask, hold: Mask | None, options: Mapping[str, Any] | None) -> tuple[Any, ...]:
         if not options:
             return self.advance(None, restart, hold)
-        known = self._context_of(0)
+        known, coming = self._context_of(0), self._coming_under(options, restart)
         is_known = all(name in known or name == CONTEXT for name in options)
         advance = self.advance if is_known else self._advance_loop  # kernels have no other values
-        return advance(None, restart, hold, 0, self._coming_under(options, restart))
+        return advance(None, restart, hold, 0, coming)
 
     def _coming_under(self, options: Mapping[str, Any], restart: Mask) -> Coming:
         """Returns the contexts of the episodes that begin in a reset with options."""
@@ -602,7 +602,7 @@ class ModelLanes(LaneColumns, Lanes):
         # The types of numbers in states depend on the functions, not on the records.
         model, rng = self._models[0], np.random.default_rng(0)
         begun = model.initial(rng, model.context)
-        (action,) = splitter(model.action_spec, 1)(stacker(model.action_spec)([zeros(model.action_spec)]))
+        (action,) = splitter(model.action_spec, 1)(stack(model.action_spec, [zeros(model.action_spec)]))
         moved = model.transition(begun, action, rng)
         self._kinds = [type(leaf) for _, leaf in tree.leaves(moved)]
         self._runner = runner

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from ..errors import ContextError, nearest
 from ..spec.base import shown
+from ..tree import AnyMapping
 from .space import ContextSpace
 
 Context = Mapping[str, Any]
@@ -124,6 +125,8 @@ class Attributes(Binding):
     reapplies = True
 
     def __init__(self, paths: Mapping[str, str] | None = None) -> None:
+        if paths is not None and not isinstance(cast("Any", paths), AnyMapping):
+            raise ContextError(f"paths: expected a mapping of features to attributes, got {shown(paths)}")
         self.paths = dict(paths or {})
 
     def defaults(self, env: Any, features: Iterable[str]) -> dict[str, Any]:
@@ -242,7 +245,7 @@ def binding_of(bind: Any, env: Any) -> Binding:
     """Returns the binding for the argument `bind=` of `Contextual`."""
     if isinstance(bind, Binding):
         return bind
-    if callable(bind):
+    if callable(bind) and not isinstance(bind, type):
         return Function(bind)
     if bind is not None:
         raise ContextError(

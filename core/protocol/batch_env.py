@@ -42,16 +42,10 @@ class LanesStep(NamedTuple):
     step: Step  # with leaves of shape (k, …)
 
 
-make_batch_reset: Callable[[tuple[Any, Infos]], Reset] = partial(
-    tuple.__new__,  # pyright: ignore[reportUnknownMemberType]
-    Reset,
-)
+make_batch_reset: Callable[[tuple[Any, Infos]], Reset] = partial(cast("Any", tuple).__new__, Reset)
 """Makes a `Reset` of n lanes from a tuple of its values, like `make_step`."""
 
-make_batch_step: Callable[[tuple[Any, Any, Mask, Mask, Any, Infos]], Step] = partial(
-    tuple.__new__,  # pyright: ignore[reportUnknownMemberType]
-    Step,
-)
+make_batch_step: Callable[[tuple[Any, Any, Mask, Mask, Any, Infos]], Step] = partial(cast("Any", tuple).__new__, Step)
 """Makes a `Step` of n lanes from a tuple of its values; flags have shape (n,)."""
 
 

@@ -64,10 +64,7 @@ class Step(NamedTuple):
     info: Info
 
 
-make_step = cast(
-    "Callable[[tuple[Any, Any, bool, bool, Any, Info]], Step]",
-    partial(tuple.__new__, Step),  # pyright: ignore[reportUnknownMemberType]
-)
+make_step: Callable[[tuple[Any, Any, bool, bool, Any, Info]], Step] = partial(cast("Any", tuple).__new__, Step)
 """`Step(*values)` for hot paths: the constructor of a named tuple takes twice as long."""
 
 

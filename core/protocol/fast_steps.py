@@ -33,8 +33,6 @@ LANES_VALUES = f"{', '.join(VALUES)}, over"
 
 VALUES_AND_ENDS = Finish("the values of many lanes, and the lanes that have ended", f"return {LANES_VALUES}")
 
-_SAVE = "_back0 = inner.hold_episode()"
-
 StepValues = Callable[[Any], tuple[Any, Any, Any, Any, Any, dict[Any, Any]]]
 """`action -> (observation, reward, terminated, truncated, discount, info)`, discount None for the default."""
 
@@ -68,13 +66,17 @@ def program_of(env: Env | MultiEnv) -> Program:
 def program_that_calls(env: Env | MultiEnv) -> Program:
     """Returns a program with a single stage, which calls the environment's `step`."""
     title = f"{library_name(type(env), 'a layer')}: called as it is"
+    names: dict[str, Any] = {"inner_step": _beside_step(env, "step_values", env.step), "inner": env}
+    # A copy of the actions of several agents, for who overrides `step` may change it.
+    given, end, opening = "{**action}" if hasattr(env, "possible_agents") else "action", "", None
     if getattr(env, "batch_size", None) is not None:
-        return _program_of_lanes(cast("Any", env), title)
-    given = "{**action}" if hasattr(env, "possible_agents") else "action"  # for who overrides `step` may change it
-    call = f"{', '.join(VALUES)} = inner_step({given})"
-    names = {"inner_step": _beside_step(env, "step_values", env.step), "inner": env}
-    stage = Stage(title, call, VALUES, names, guarded=True, save=_SAVE, undo="_back0()")
-    return Program((stage,), record_of(env))
+        given, end, opening = "action, *given_masks(restart, hold)", "\nover = None", masks_of(cast("Any", env))
+        names["given_masks"] = _given_masks
+    local = ("over",) if end else ()
+    call = f"{', '.join(VALUES)} = inner_step({given}){end}"
+    save, undo = "_back0 = inner.hold_episode()", "_back0()"
+    stage = Stage(title, call, (*VALUES, *local), names, guarded=True, save=save, undo=undo)
+    return Program((stage,), record_of(env), local=frozenset(local), opening=opening)
 
 
 def masks_of(batch: Env) -> Stage:
@@ -86,15 +88,6 @@ if restart is not None or hold is not None:
     idle = either(restart, hold)"""
     names: dict[str, Any] = {"step_masks": step_masks, "either": either, "batch": batch}
     return Stage("the lanes that begin, and those that pause", masks, ("restart", "hold", "idle"), names)
-
-
-def _program_of_lanes(env: Env, title: str) -> Program:
-    call = f"""\
-{", ".join(VALUES)} = inner_step(action, *given_masks(restart, hold))
-over = None"""
-    names = {"inner_step": _beside_step(env, "step_values", env.step), "inner": env, "given_masks": _given_masks}
-    stage = Stage(title, call, (*VALUES, "over"), names, guarded=True, save=_SAVE, undo="_back0()")
-    return Program((stage,), record_of(env), local=frozenset({"over"}), opening=masks_of(env))
 
 
 def record_of(env: Env | MultiEnv) -> Record:
@@ -167,10 +160,6 @@ def explain(env: Any) -> str:
 
 def _plain_title(env: Any) -> str:
     """Returns the title of a step that envoi calls unchanged."""
-    known = (library_name(kind, "") for kind in type(env).__mro__)
-    name = next(filter(None, known), "")
-    if not name:
-        return "a step that is called as it is"
-    if isinstance(getattr(env, "core", None), Process):
-        return f"{name}: its step is called as it is; see also explain(form.core)"
-    return f"{name}: its step is called as it is"
+    name = next(filter(None, (library_name(kind, "") for kind in type(env).__mro__)), "")
+    more = "; see also explain(form.core)" if isinstance(getattr(env, "core", None), Process) else ""
+    return f"{name}: its step is called as it is{more}" if name else "a step that is called as it is"

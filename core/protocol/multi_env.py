@@ -74,10 +74,7 @@ class MultiStep(NamedTuple):
 MultiStepValues: TypeAlias = tuple[dict[Any, Any], dict[Any, Any], Any, Any, Any, dict[Any, Info]]
 """The values of a `MultiStep`; for a quiet step, both flags and the discounts are None."""
 
-make_multi_step = cast(
-    "Callable[[MultiStepValues], MultiStep]",
-    partial(tuple.__new__, MultiStep),  # pyright: ignore[reportUnknownMemberType]
-)
+make_multi_step: Callable[[MultiStepValues], MultiStep] = partial(cast("Any", tuple).__new__, MultiStep)
 """`MultiStep(*values)` for hot paths, like `make_step`."""
 
 

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ..errors import EpisodeError, SpecError, nearest
+from ..spec.base import shown
 from ..steps.record import NOT_BEGUN, OVER, RUNNING, EpisodeState
+from ..tree import AnyMapping
 
 NOT_IN_PLAY = "has not been in play in this episode"
 
@@ -125,7 +127,7 @@ class Roster:
     def check_actions(self, actions: Mapping[Any, Any]) -> None:
         """Checks that exactly the agents whose turn it is act."""
         acting = self.playing if self.turn is None else self.turn
-        if self.phase is RUNNING and len(actions) == len(acting):
+        if self.phase is RUNNING and actions.__class__ is dict and len(actions) == len(acting):
             for agent in acting:  # a loop, because `all` costs a tenth of a step of an imported game
                 if agent not in actions:
                     break
@@ -169,6 +171,8 @@ def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], phase: Epis
     """Checks that there is an action for each acting agent, and for no other."""
     if phase is not RUNNING:
         raise EpisodeError(f"step: {phase}")
+    if not isinstance(cast("Any", actions), AnyMapping):
+        raise SpecError(f"step: expected an action for each of {list(acting)}, by name, got {shown(actions)}")
     if len(actions) == len(acting) and all(map(actions.__contains__, acting)):
         return
     missing = [agent for agent in acting if agent not in actions]

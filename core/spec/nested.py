@@ -123,10 +123,11 @@ def spec_difference(a: SpecTree, b: SpecTree, path: str = "spec") -> tuple[str, 
     """
     if spec_equal(a, b):
         return None
-    if isinstance(a, Spec) or isinstance(b, Spec):
+    if not tree.is_branch(a) or not tree.is_branch(b):
         return None if _alike(a, b) else (path, a, b)
     mine, others = list(tree.children(a)), list(tree.children(b))
-    if not _same_kind(a, b) or [part for part, _, _ in mine] != [part for part, _, _ in others]:
+    is_same_kind = type(a) is type(b) or (isinstance(a, dict) and isinstance(b, dict))
+    if not is_same_kind or [part for part, _, _ in mine] != [part for part, _, _ in others]:
         return path, a, b
     found = (
         spec_difference(sub, other, path + part) for (part, _, sub), (_, _, other) in zip(mine, others, strict=True)
@@ -134,16 +135,11 @@ def spec_difference(a: SpecTree, b: SpecTree, path: str = "spec") -> tuple[str, 
     return next((difference for difference in found if difference is not None), None)
 
 
-def _same_kind(a: SpecTree, b: SpecTree) -> bool:
-    return type(a) is type(b) or (isinstance(a, dict) and isinstance(b, dict))
-
-
 def _alike(a: SpecTree, b: SpecTree) -> bool:
-    if isinstance(a, Foreign) and isinstance(b, Foreign):
-        kind = a.origin.__class__
-        # Objects of a class that does not define equality count as equal.
-        return spec_equal(_unnamed(a), _unnamed(b)) or (kind is b.origin.__class__ and kind.__eq__ is object.__eq__)
-    return spec_equal(_unnamed(a), _unnamed(b))
+    kinds = [one.origin.__class__ for one in (a, b) if isinstance(one, Foreign)]
+    # Objects of a class that does not define equality count as equal.
+    stands_alone = len(kinds) == 2 and kinds[0] is kinds[1] and kinds[0].__eq__ is object.__eq__
+    return stands_alone or spec_equal(_unnamed(a), _unnamed(b))
 
 
 def _unnamed(value: Any) -> Any:

@@ -140,8 +140,7 @@ class Change:
         def truncated(flag: Any, elapsed: Any) -> Any:
             return elapsed.cut(flag, limit) if type(elapsed) is ElapsedSteps else flag | (elapsed >= limit)
 
-        see, pay, tell = self.with_memory()
-        own: dict[str, Any] = {"observation": see, "reward": pay, "info": tell}
+        own: dict[str, Any] = dict(zip(("observation", "reward", "info"), self.with_memory(), strict=True))
         return replace(self, limit=None, shared=True, begin=begin, truncated=truncated, **own)
 
     def with_memory(self) -> tuple[_OfTwo | None, _OfTwo | None, _OfOne | None]:

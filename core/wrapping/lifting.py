@@ -30,8 +30,8 @@ def over_lanes(change: Change, specs: Specs) -> Change:
     def lanes(spec: SpecTree) -> Split:
         return lambda values: [lane(spec, values, index) for index in range(n)]
 
-    def stacked(spec: SpecTree) -> Join:
-        return lambda values: stack(spec, values)
+    def stacked(spec: SpecTree, what: str) -> Join:
+        return lambda values: stack(spec, values, f"change: {what}")
 
     def flags(given: Any) -> list[bool]:
         return np.broadcast_to(given, n).tolist()
@@ -48,9 +48,9 @@ def over_lanes(change: Change, specs: Specs) -> Change:
     memory: list[Split] = [] if change.begin is None else [iter]
     return replace(
         change,
-        action=looped(change.action, stacked(specs.action), acting),
-        observation=looped(change.observation, stacked(outside.observation), seeing, *memory),
-        reward=looped(change.reward, stacked(outside.reward), paid, *memory),
+        action=looped(change.action, stacked(specs.action, "action"), acting),
+        observation=looped(change.observation, stacked(outside.observation, "observation"), seeing, *memory),
+        reward=looped(change.reward, stacked(outside.reward, "reward"), paid, *memory),
         begin=looped(change.begin, objects, seeing),
         remember=looped(change.remember, objects, iter, acting, seeing, paid),
         note=looped(change.note, objects, iter, iter),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ..errors import SpecError
+from ..protocol.env import refuse_masks
 from ..protocol.fast_steps import record_of
 from ..protocol.multi_env import MultiEnv, MultiReset, MultiStep
 from ..spec.base import shown
@@ -35,7 +36,8 @@ class MultiWrapper(Around[MultiEnv], MultiEnv):
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         return self.env.reset(seed=seed, options=options)
 
-    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+    def step(self, actions: Mapping[Any, Any], *masks: Any, **named: Any) -> MultiStep:
+        refuse_masks(*masks, **named)
         return self.env.step(actions)
 
     step_program = Around[Any].program_inside  # beside `step`, see `program_of`

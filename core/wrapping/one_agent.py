@@ -7,7 +7,7 @@ the one agent of `multi`. Each undoes the other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..protocol.process import Info
 from ..protocol.roster import NOT_IN_PLAY, check_actions
 from ..rewards.rewarder import Rewarder, RewardFunction, as_rewarder
 from ..spec import SpecTree
+from ..spec.base import shown
 from ..steps.record import NOT_BEGUN, OVER, RUNNING, EpisodeState
 from ..tree import AnyMapping
 from .delegate import Around
@@ -76,7 +77,8 @@ class OneOfMany(Converted, MultiEnv):
         self._episode_state = RUNNING
         return MultiReset({self.agent: observation}, self._infos(info))
 
-    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+    def step(self, actions: Mapping[Any, Any], *masks: Any, **named: Any) -> MultiStep:
+        refuse_masks(*masks, **named)
         agent = self.agent
         if self._episode_state is not RUNNING or len(actions) != 1 or agent not in actions:
             check_actions(actions, self.possible_agents, self._episode_state)
@@ -109,8 +111,8 @@ class Sole(Converted, Env):
     is_many = False
 
     def __init__(self, env: MultiEnv) -> None:
-        if len(env.possible_agents) != 1:
-            raise SpecError(f"env: expected one agent, got {len(env.possible_agents)}: {list(env.possible_agents)}")
+        if len(agents := getattr(env, "possible_agents", ())) != 1:
+            raise SpecError(f"env: expected a MultiEnv of one agent, got {list(agents) or shown(env)}")
         super().__init__(env, env.possible_agents[0])
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
@@ -185,8 +187,8 @@ def as_multi(env: Env, agent: Any = "agent") -> MultiEnv:
     Raises:
         SpecError: `env` is a batch.
     """
-    if env.batch_size is not None:
-        raise SpecError(f"env: expected an environment of one lane, got a batch of {env.batch_size}")
+    if not isinstance(cast("Any", env), Env) or env.batch_size is not None:
+        raise SpecError(f"env: expected an environment of one agent and one lane, got {shown(env)}")
     return env.env if isinstance(env, Sole) else OneOfMany(env, agent)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ..protocol.batch_env import as_mask
 from ..protocol.env import state_if_begun
 from ..protocol.fast_steps import program_of, program_that_calls
 from ..steps.lanes import cut_off, merged, terminate, zeroed
@@ -19,16 +21,8 @@ from .lifting import end_all
 if TYPE_CHECKING:
     from .lifted import Lifted
 
-_FUNCTIONS: dict[str, Any] = {
-    "cut_off": cut_off,
-    "end_all": end_all,
-    "greater": np.greater,
-    "merged": merged,
-    "state_if_begun": state_if_begun,
-    "terminate": terminate,
-    "where": np.where,
-    "zeroed": zeroed,
-}
+_CALLED: Any = (cut_off, end_all, merged, np.greater, np.where, state_if_begun, terminate, zeroed)
+_FUNCTIONS: dict[str, Any] = {function.__name__: function for function in _CALLED}
 
 
 class ChangeStages:
@@ -36,11 +30,8 @@ class ChangeStages:
 
     def __init__(self, layer: Lifted) -> None:
         self.layer, self.change, self.depth = layer, layer.planned_change, layer.wrapper_depth
-        self.has_lanes, self.is_several, self.is_limit = (
-            layer.has_lanes,
-            layer.is_several,
-            layer.planned_limit is not None,
-        )
+        self.has_lanes, self.is_several = layer.has_lanes, layer.is_several
+        self.is_limit = layer.planned_limit is not None
         ends = {"ends#": self.change.truncated, "ended#": self.change.terminated}
         self.own_ends = [name for name, function in ends.items() if function is not None]
         # A layer that overrides `state` must store it first, so that `inside.state` is the state after the step.
@@ -56,6 +47,9 @@ class ChangeStages:
         own |= {"layer": layer, "inside": layer.env, "outer": layer.step_record, "limit": layer.planned_limit}
         own |= {"action_spec": layer.action_spec, "reward_spec": layer.reward_spec}
         own["none"] = np.zeros(layer.batch_size if self.has_lanes else 0, bool)
+        if self.has_lanes and not self.is_limit:
+            flags, where = ("truncated", "terminated"), type(layer).__name__
+            own |= {n: partial(_flags, own[n], layer.batch_size, f"{where}: {n}") for n in flags if n in own}
         self.names = {**_FUNCTIONS, **{f"{name}{self.depth}": value for name, value in own.items()}}
 
     def stage(self, lines: str, *writes: str, **options: Any) -> Stage:
@@ -286,6 +280,11 @@ if {name}:
         names = {**stages[base].names, "limit": min(self.layer.planned_limit or 0, 2**62)}
         counting = replace(stages[base], names=names, title=f"{self.title}, counted by the lanes; {stages[base].title}")
         return replace(self.inside, stages=(*stages[:base], counting, *stages[base + 1 :]))
+
+
+def _flags(function: Callable[..., Any], n: int, where: str, *values: Any) -> Any:
+    """Returns what a function of a change returns, after checking that it is a mask of lanes."""
+    return as_mask(function(*values), n, where)
 
 
 def _has_own_state(env: Any) -> bool:

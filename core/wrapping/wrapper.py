@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecError
-from ..lane_values import stack
+from ..protocol.batch_env import BatchEnv
 from ..protocol.env import Env, Reset, Step, refuse_masks
 from ..protocol.fast_steps import record_of
-from ..spec import sample
 from ..spec.base import shown
 from ..steps.record import Record
 from .delegate import Around, Inner
@@ -79,7 +78,4 @@ class Wrapper(Around[Env], Env):
     def sample_action(self) -> Any:
         if self.action_spec is self.env.action_spec:
             return self.env.sample_action()
-        rng, n = self.streams.action, self.batch_size
-        if n is None:
-            return sample(self.action_spec, rng)
-        return stack(self.action_spec, [sample(self.action_spec, rng) for _ in range(n)])
+        return Env.sample_action(self) if self.batch_size is None else BatchEnv.sample_action(cast("Any", self))

@@ -14,7 +14,7 @@ import envoi
 from envoi import Infos, Lanes, ModelBatch, SpecError, TimeLimit, Validated
 from envoi.adapters import to_gymnasium_vector, to_tf_agents
 from envoi.lane_values import lane, put, stack, take
-from envoi.models import MODELS, CartPole, Catch, GridWorld, Pursuit, make
+from envoi.models import MODELS, CartPole, Catch, GridWorld, make
 from envoi.protocol.batch_env import full_lanes_step
 from envoi.protocol.fast_steps import fast_step
 from envoi.seeding import lane_seeds
@@ -263,15 +263,6 @@ def test_a_factory_is_called_once_a_lane():
 
     assert [env.unwrapped for env in envoi.batch(factory, 3).envs] == made
     assert len(made) == 3
-
-
-@pytest.mark.parametrize("env", [Walk, Walk(), Flock, Flock(), lambda: TimeLimit(Flock(), 3)])
-@pytest.mark.parametrize("n", [0, -1])
-def test_a_batch_of_no_lanes_or_of_batches_is_refused(env, n):
-    with pytest.raises(SpecError, match="expected at least 1 lane"):
-        envoi.batch(env, n)
-    with pytest.raises(SpecError, match="expected an environment of one lane"):
-        envoi.batch(envoi.batch(env, 2), 2)
 
 
 class Plain(Sums):
@@ -638,9 +629,3 @@ def changes_nothing(batch):
     assert exact(result.observation) == exact(first.observation)
     assert list(result.info) == [{}] * 3
     assert not batch.step(batch.sample_action()).terminated.all()
-
-
-@pytest.mark.parametrize("env", [Pursuit, lambda: Pursuit(), lambda: 3], ids=["class", "function", "number"])
-def test_a_batch_refuses_games(env):
-    with pytest.raises(SpecError, match=r"expected a core environment of one agent.*to_gymnasium_vector"):
-        envoi.batch(env, 2)

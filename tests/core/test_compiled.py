@@ -318,13 +318,6 @@ def test_compiled_models_have_names():
         env.step(5)
 
 
-def test_other_environments_are_not_compiled():
-    with pytest.raises(NotCompilable, match="expected a model"):
-        envoi.batch(envoi.Wrapper(Pole()), 2, compiled=True)
-    with pytest.raises(SpecError, match="True, False or 'auto'"):
-        envoi.batch(Pole(), 2, compiled="yes")
-
-
 def test_without_numba_batches_are_interpreted(monkeypatch):
     monkeypatch.setattr("envoi.compiling.choice.numba_version", lambda: None)
     assert not envoi.batch(Pole(), 2).choice.is_open

@@ -55,12 +55,7 @@ class Pulled(envoi.Model):
         return abs(state.x) > 4.0
 
 
-SET = {
-    "b": {"pull": 0.5},
-    "a": {"pull": -0.5, "start": 1},
-    "c": {"start": -1, "fixed": 2.0},
-    None: {"pull": 0.75},
-}
+SET = {"b": {"pull": 0.5}, "a": {"pull": -0.5, "start": 1}, "c": {"start": -1, "fixed": 2.0}, None: {"pull": 0.75}}
 
 SELECTORS = {
     "round robin": (RoundRobin, SET),

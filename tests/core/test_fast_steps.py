@@ -241,12 +241,6 @@ def test_a_step_of_agents_or_lanes_is_explained(make, model):
     assert titles_of(TimeLimit(envoi.History(make(), 2), 9)) == [LIMIT, HISTORY, model, HISTORY, LIMIT]
 
 
-@pytest.mark.parametrize("thing", [None, 3, "CartPole-v1", Drifting.observation_spec])
-def test_only_environments_are_explained(thing):
-    with pytest.raises(envoi.SpecError, match="expected an environment"):
-        explain(thing)
-
-
 class Scaled(Lifted):
     """A wrapper of the same composition as itself."""
 

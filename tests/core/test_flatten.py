@@ -156,11 +156,6 @@ def test_keys_come_in_the_order_that_is_asked_for(order, expected):
     assert env.flattening().slices["observation['z']"] == (slice(0, 2) if order == "insertion" else slice(1, 3))
 
 
-def test_keys_that_cannot_be_sorted_are_refused():
-    with pytest.raises(SpecError, match=r"order: the keys of observation\['in'\] cannot be sorted .*'insertion'"):
-        FlattenObservation(Echo({"in": {0: FLOAT, "a": FLOAT}}), order="sorted")
-
-
 ROBOT = {"robot": {"arm": Array((2,)), "leg": Array((3,))}, "goal": FLOAT, "name": Text(3), "time": Array((), "int64")}
 
 

@@ -388,10 +388,6 @@ def test_the_embedding_says_what_a_multi_env_says():
     with pytest.raises(EpisodeError, match="has ended"):
         multi.step({"me": 1})
     assert multi.unwrapped.__class__ is Walk
-    with pytest.raises(SpecError, match="expected one agent, got 3"):
-        as_single(Council())
-    with pytest.raises(SpecError, match="batch"):
-        as_multi(envoi.batch(Walk(), 2))
 
 
 def test_rewarders_pass_through_the_embedding():
@@ -640,10 +636,3 @@ def test_validation_names_missing_and_strange_agents(spoil, message):
     env.reset(seed=0)
     with pytest.raises(envoi.SpecError, match=message):
         env.step({"player_0": 0, "player_1": 1})
-
-
-def test_wrappers_refuse_environments_of_the_other_kind():
-    with pytest.raises(SpecError, match="an environment of one agent, or a batch, got"):
-        envoi.Wrapper(Council())
-    with pytest.raises(SpecError, match="an environment of several agents, got"):
-        MultiWrapper(envoi.models.CartPole())

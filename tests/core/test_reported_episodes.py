@@ -80,10 +80,7 @@ SINGLE = [(0, "short", 3, 0.0, True), (0, "long", 5, -1.0, True)] * 2
         (envoi.Validated, SINGLE),
         (lambda env: envoi.History(env, 2), SINGLE),
         (lambda env: envoi.as_single(envoi.as_multi(env)), SINGLE),
-        (
-            lambda env: envoi.TimeLimit(env, 4),
-            [(0, "short", 3, 0.0, True), (0, "long", 4, -2.0, False)] * 2,
-        ),
+        (lambda env: envoi.TimeLimit(env, 4), [(0, "short", 3, 0.0, True), (0, "long", 4, -2.0, False)] * 2),
         (lambda env: envoi.Validated(envoi.TimeLimit(envoi.History(env, 2), 4)), [(0, "short", 3, 0.0, True)]),
         (
             lambda env: Terminated(env, lambda state, action, after: after[0] == 2),

@@ -293,23 +293,6 @@ def test_agents_may_be_shown_different_things():
         Represented(Crowd(), observation={"bem": SHARE})
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            {"observation": lambda thing: thing},
-            r"observation: expected something with a spec that can be called, got <",
-        ),
-        ({"observation": Counted}, r"observation: expected something with a spec that can be called, got <class"),
-        ({"state": {"a": [SHARE, 3]}}, r"state\['a'\]\[1\]: expected something with a spec that can be called, got 3"),
-        ({"state": Array((2,))}, r"state: expected something with a spec.*Representation\(function, spec\)"),
-    ],
-)
-def test_what_represents_nothing_is_refused_at_construction(arguments, message):
-    with pytest.raises(SpecError, match=message):
-        Represented(Things(), **arguments)
-
-
 def test_a_representation_is_a_function_and_a_spec():
     assert Representation(len, Discrete(3)) == Representation(len, Discrete(3)) != Representation(len, Discrete(4))
     with pytest.raises(SpecError, match="function: expected a function of one value, got 3"):

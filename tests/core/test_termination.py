@@ -98,26 +98,6 @@ def test_plain_functions_compose_on_either_side():
     assert NotTermination(even)(0, 0, 0) is False
 
 
-def test_a_termination_has_no_truth_of_its_own():
-    one, other = (FunctionTermination(lambda state, action, next_state: True) for _ in range(2))
-    with pytest.raises(SpecError, match="compose by &"):
-        bool(one or other)
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: Bit(0) | 3, r"termination: expected a Termination or a function of .*, got 3"),
-        (lambda: AllTermination(Bit(0), None), r"got None"),
-        (lambda: NotTermination("over"), r"got 'over'"),
-        (AnyTermination, r"AnyTermination: expected at least one termination, got none"),
-    ],
-)
-def test_what_is_no_termination_is_refused(build, message):
-    with pytest.raises(SpecError, match=message):
-        build()
-
-
 def test_who_takes_a_generator_is_given_one():
     def lucky(state, action, next_state, rng=None):
         return rng is not None and rng.random() < 0.5

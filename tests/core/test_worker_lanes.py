@@ -22,7 +22,7 @@ from small_models import Count, Walk
 from traces import exact, trace
 
 import envoi
-from envoi import EpisodeError, SnapshotUnsupported, SpecError, UnknownName, WorkerError
+from envoi import EpisodeError, SnapshotUnsupported, SpecError, WorkerError
 
 # pytest-xdist has threads in each of its processes, so that CPython warns of every fork from 3.12 on.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
@@ -357,21 +357,6 @@ def test_forms_of_other_frameworks_step_workers():
         sb3 = to_sb3(batch)
         assert sb3.reset().shape == (4, 4)
         assert sb3.step(np.zeros(4, int))[0].shape == (4, 4)
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "text"),
-    [
-        ({"workers": 0}, SpecError, "workers: expected at least 1"),
-        ({"workers": 1, "timeout": 0}, SpecError, "timeout: expected a number of seconds above 0"),
-        ({"timeout": 3}, SpecError, "timeout: expected none without workers"),
-        ({"workers": 1, "start_method": "swapn"}, UnknownName, "did you mean 'spawn'"),
-        ({"workers": 1, "n": 0}, SpecError, "n: expected at least 1 lane"),
-    ],
-)
-def test_wrong_settings_are_refused(settings, error, text):
-    with pytest.raises(error, match=text):
-        envoi.batch(Walk, **{"n": 4, **settings})
 
 
 def broken():

@@ -72,11 +72,6 @@ def test_clip_keeps_the_bounds_to_aim_at_unless_asked_to_drop_them():
     assert (spec.shape, spec.dtype, spec.low, spec.high) == ((1,), env.action_spec.dtype, None, None)
 
 
-def test_clip_without_bounds_is_refused():
-    with pytest.raises(envoi.SpecError, match="expected an action with bounds"):
-        envoi.ActionClip(Told({"a": envoi.Array((), "float32")}))
-
-
 # Counting from zero.
 
 

@@ -155,11 +155,6 @@ def test_lanes_remember_each_its_own_episode():
     assert step.observation["action"].tolist() == [[0, 0], [2, 4]]
 
 
-def test_what_has_no_history_says_why():
-    with pytest.raises(envoi.SpecError, match=r"observation\['word'\]: expected a spec whose values are arrays"):
-        envoi.History(Drawn({"x": envoi.Discrete(2), "word": envoi.Text(3)}))
-
-
 # Goals.
 
 

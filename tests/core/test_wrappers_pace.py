@@ -182,12 +182,7 @@ def test_a_shorter_episode_is_padded_and_says_at_its_last_step_how_it_ended(cut)
     env = envoi.FixedLength(Scripted((2.0, 3.0), cut=cut), 4)
     same(
         played(env, 1, 2, 3, 4),
-        [
-            (1, 2, False, False, 1),
-            (2, 3, False, False, float(cut)),
-            (2, 0, False, False, 0),
-            (2, 0, not cut, cut, 0),
-        ],
+        [(1, 2, False, False, 1), (2, 3, False, False, float(cut)), (2, 0, False, False, 0), (2, 0, not cut, cut, 0)],
     )
     assert env.env.told == [1, 2]
     assert env.observation == 2
@@ -377,13 +372,6 @@ def test_a_profile_is_of_what_is_inside_every_so_many_steps():
     env.step(0)
     calls = {name: count for (_, _, name), (count, *_) in pstats.Stats(profiles[1]).stats.items()}
     assert calls["transition"] == 2
-
-
-def test_what_cannot_be_profiled_says_why():
-    with pytest.raises(envoi.SpecError, match="process_profile_fn: expected a function"):
-        envoi.PerformanceProfiler(Walk(), 3, 3)
-    with pytest.raises(envoi.SpecError, match="process_steps: expected an integer of at least 1"):
-        envoi.PerformanceProfiler(Walk(), print, 0)
 
 
 def fast(state, action, next_state):

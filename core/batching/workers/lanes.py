@@ -43,6 +43,7 @@ from ...protocol.process import Info, Snapshot
 from ...rewards.rewarder import Rewarder, RewardFunction
 from ...seeding import batch_streams, lane_seeds
 from ...tree import map_leaves
+from ...wrapping.arguments import at_least
 from ..lanes import Lanes, check_alike
 from .pool import Pool, error_of
 from .process import Failure, Stepped, Task
@@ -112,8 +113,7 @@ class WorkerLanes(Lanes):
         start_method: str | None = None,
     ) -> None:
         BatchEnv.__init__(self, n)
-        if workers < 1:
-            raise SpecError(f"workers: expected at least 1 process, got {workers}")
+        workers = at_least(workers, 1, "workers")
         if timeout is not None and not timeout > 0:
             raise SpecError(f"timeout: expected a number of seconds above 0, or None, got {timeout}")
         self.workers = min(workers, n)

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from types import NoneType
 from typing import Any, NoReturn, cast
 from weakref import WeakValueDictionary
 
@@ -20,11 +19,11 @@ from ...batching.loop import batch, lanes_of
 from ...context.binding import Binding, binding_of, check_names, close_replaced
 from ...context.selectors import Selector
 from ...context.sets import same_contexts
-from ...errors import ContextError, EpisodeError, SpecError
+from ...errors import ContextError, EpisodeError
 from ...protocol.batch_env import as_mask, each_of
 from ...protocol.infos import Infos
 from ...protocol.process import Snapshot
-from ...protocol.reset_options import CONTEXT, CONTEXT_ID, refuse_misspelt
+from ...protocol.reset_options import CONTEXT, CONTEXT_ID, checked, refuse_misspelt
 from ...seeding import Streams, batch_streams
 from ...spec import SpecTree
 from ...spec.base import shown
@@ -165,10 +164,7 @@ class Contextual(Lifted):
         for name, flag in (("hide_context", hide_context), ("dict_observation_space", dict_observation_space)):
             if not isinstance(cast("Any", flag), (bool, np.bool_)):
                 raise ContextError(f"{name}: expected True or False, got {flag!r}")
-        if not isinstance(cast("Any", n_envs), (int, np.integer, NoneType)):
-            raise SpecError(f"n_envs: expected how many lanes, or None, got {n_envs!r}")
-        if max_episode_length is not None:
-            max_episode_length = at_least(max_episode_length, 1, "max_episode_length")
+        n_envs = None if n_envs is None else at_least(n_envs, 1, "n_envs")
         if obs_context_features is not None and state_context_features is not None:
             raise ContextError("obs_context_features, state_context_features: expected one of these, got both")
         if obs_context_as_dict is not None and dict_observation_space:
@@ -182,13 +178,14 @@ class Contextual(Lifted):
         self._sets_lanes = self._binding.sets_features and (n_envs or getattr(env, "batch_size", None)) is not None
         if n_envs is not None and n_envs != (getattr(env, "batch_size", None) or 1):
             env = self._env_inside = lanes_of(env, n_envs) if self.one_by_one else batch(env, n_envs)
-        self.max_episode_length = max_episode_length
+        most = max_episode_length
+        self.max_episode_length = None if most is None else at_least(most, 1, "max_episode_length")
         self._lanes: int | None = getattr(env, "batch_size", None)
         selector = selector_of(context_selector, context_selector_kwargs)
         set_of_contexts, default = full_set(env, self._binding, contexts, default_context)
         first = next(iter(set_of_contexts.items()))
         space = self._binding.space
-        deviation = float(gaussian_noise_std_percentage) if add_gaussian_noise_to_context else 0.0
+        deviation = gaussian_noise_std_percentage if add_gaussian_noise_to_context else 0.0
         noise = Noise(deviation, noisy_features, first[1], {} if space is None else space.features)
         if noisy_features is not None and not add_gaussian_noise_to_context:
             raise ContextError("noisy_features: there is no noise; give add_gaussian_noise_to_context=True")
@@ -232,13 +229,11 @@ class Contextual(Lifted):
         limit, lanes = self.max_episode_length, specs.lanes
         inner = self._inner_spec(specs)
         spec, see = self._view.show_in(inner, specs.agent, lanes is not None)
-        if spec is None and inner is not specs.observation:
-            spec = inner
         # The memory is the number of steps. The context lasts as long as the episode, so no step changes it.
         counts = limit is not None or self._log is not None
         zero: Any = 0 if lanes is None else np.zeros(lanes, np.int64)
         return Change(
-            observation_spec=spec,
+            observation_spec=inner if spec is None and inner is not specs.observation else spec,
             observation=see,
             action=_refuse if self._is_outdated else None,
             shared=True,
@@ -471,7 +466,7 @@ class Contextual(Lifted):
             lanes = np.arange(self._lanes) if mask is None else np.flatnonzero(mask)
         wish, values = None, None
         if options:
-            options = dict(options)
+            options = dict(checked(options))
             wish, values = self._take_wishes(options)
         if "options" in arguments:
             arguments["options"] = options or None
@@ -664,12 +659,11 @@ class Contextual(Lifted):
         """Sets the lane number, where `RoundRobin` starts; see `Process.assign_lane`.
 
         Raises:
-            ContextError: `number` is not an integer of at least 0.
+            SpecError: `number` is not an integer of at least 0.
         """
-        if isinstance(number, bool) or not isinstance(cast("object", number), (int, np.integer)) or number < 0:
-            raise ContextError(f"assign_lane: expected a number of at least 0, got {number!r}")
+        number = at_least(number, 0, "assign_lane")
         super().assign_lane(number)
-        self.context_selector.lane = self._reports.first_lane = int(number)
+        self.context_selector.lane = self._reports.first_lane = number
 
     @property
     def rng(self) -> np.random.Generator:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...batching.context_table import Coming, ContextTable, Places
 from ...context import selectors
 from ...context.binding import Binding
-from ...context.features import Categorical, Feature, UniformInteger
+from ...context.features import Categorical, Feature, UniformInteger, is_number
 from ...context.selectors import Random, RoundRobin, Sampled, Selector, Static
 from ...context.sets import Context, Contexts, contexts_of, fill, load_contexts, same_contexts
 from ...context.space import ContextSpace
@@ -138,8 +138,8 @@ class Noise:
     def __init__(
         self, deviation: float, chosen: Sequence[str] | None, context: Context, features: Mapping[str, Feature]
     ) -> None:
-        if not 0 <= deviation < np.inf:
-            raise ContextError(f"gaussian_noise_std_percentage: expected a number of at least 0, got {deviation}")
+        if not is_number(deviation) or not 0 <= deviation < np.inf:
+            raise ContextError(f"gaussian_noise_std_percentage: expected a number of at least 0, got {deviation!r}")
         self._deviation = deviation
         numbers = [
             name
@@ -147,7 +147,7 @@ class Noise:
             if np.asarray(value).dtype.kind in "iuf"
             and not isinstance(features.get(name), (Categorical, UniformInteger))
         ]
-        for name in chosen or ():
+        for name in listed(chosen or (), "noisy_features"):
             if name not in context:
                 raise ContextError(f"noisy_features: no feature {name!r}; {nearest(name, context)}")
             if name not in numbers:
@@ -516,6 +516,13 @@ def full_set(
                 f"contexts[{key!r}]: expected a value of {missing[0]!r}, as others have; give default_context"
             )
     return filled, default or None
+
+
+def listed(given: Any, what: str) -> list[str]:
+    """Returns the names of features that an argument lists."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ContextError(f"{what}: expected a list of features, got {given!r}")
+    return list(cast("Iterable[str]", given))
 
 
 def selector_of(given: Any, arguments: Mapping[str, Any] | None) -> Selector:

@@ -14,7 +14,7 @@ from ...context.features import is_number
 from ...errors import ContextError, SpecError, nearest
 from ...flattening import Flattening
 from ...spec import Array, Discrete, SpecTree
-from .schedule import Context, InForce, Schedule
+from .schedule import Context, InForce, Schedule, listed
 
 SCALES = ("no", "by_mean", "by_default")
 CHANGING = "changing_context_features"
@@ -264,19 +264,16 @@ class View:
 def _select(contexts: Sequence[Context], chosen: Sequence[str] | str | None, mask: Sequence[str] | None) -> list[str]:
     """Returns the names of the visible features."""
     known = list(contexts[0])
-    if isinstance(chosen, str) and chosen != CHANGING:
-        raise ContextError(f"state_context_features: expected a list of features, None or {CHANGING!r}, got {chosen!r}")
-    names = known if chosen is None else [chosen] if isinstance(chosen, str) else list(chosen)
+    names = known if chosen is None else [CHANGING] if chosen == CHANGING else listed(chosen, "state_context_features")
+    hidden = listed(mask or (), "context_mask")
     if CHANGING in names and CHANGING not in known:
         if len(names) > 1:  # CARL would silently leave the others out
             raise ContextError(f"state_context_features: expected {CHANGING!r} alone, got {names}")
         names = [n for n in known if any(not np.array_equal(c[n], contexts[0][n]) for c in contexts)]
-    if isinstance(mask, str):
-        raise ContextError(f"context_mask: expected a list of features, got {mask!r}")
-    for what, given in (("state_context_features", names), ("context_mask", mask or ())):
+    for what, given in (("state_context_features", names), ("context_mask", hidden)):
         for name in given:
             if name not in known:
                 raise ContextError(f"{what}: no feature {name!r}; {nearest(str(name), known)}")
     if len(set(names)) < len(names):
         raise ContextError(f"state_context_features: expected each feature once, got {names}")
-    return [name for name in names if name not in (mask or ())]
+    return [name for name in names if name not in hidden]
