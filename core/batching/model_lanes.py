@@ -109,7 +109,7 @@ class ModelLanes(LaneColumns, Lanes):
 
     def kernel_source(self) -> str:
         """Returns the source of the kernel; empty without one."""
-        return "" if self._runner is None else self._runner.plan.source
+        return cast("Runner", self._runner).plan.source if self.has_kernel else ""
 
     @property
     def has_begun(self) -> bool:
@@ -219,7 +219,7 @@ class ModelLanes(LaneColumns, Lanes):
 
     def step_program(self) -> Program:
         """Returns the stages of a step: one that calls the author's functions for all lanes."""
-        how = "one lane after the other" if self._runner is None else "in a kernel, for all lanes"
+        how = "in a kernel, for all lanes" if self.has_kernel else "one lane after the other"
         stage = Stage(
             f"Model: the functions that its author wrote, {how}",
             f"{GIVEN}\n{LANES_VALUES} = batch.advance(action, restart, hold, limit)",
@@ -453,8 +453,7 @@ class ModelLanes(LaneColumns, Lanes):
         """Copies all columns into the kernel's rows; returns False if the kernel cannot step them."""
         self.use_states()  # if its constants have changed
         plan, models = runner.plan, self.members
-        is_replaced = any(model.given_rewarder is not None for model in models)
-        if not self._begun or is_replaced or not runner.is_current(models):
+        if not self._begun or not self.has_kernel or not runner.is_current(models):
             return False
         columns = zip(*([leaf for _, leaf in tree.leaves(state)] for state in self.state), strict=True)
         settings = [np.asarray([getattr(model, name) for model in models]) for name in plan.own.example]
