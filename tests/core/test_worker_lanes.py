@@ -239,6 +239,7 @@ def test_an_error_has_its_lane_and_loses_no_step():
             batch.step(np.zeros(N, int))
         assert caught.value.lane == 3
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        assert "Lanes that did not fail have made this step" in str(caught.value)
         started(batch)
         batch.send(np.zeros(N, int), np.arange(N))
         time.sleep(0.3)  # so that all answers are there at once
@@ -246,6 +247,14 @@ def test_an_error_has_its_lane_and_loses_no_step():
             batch.recv(N)
         assert sorted(batch.recv(N - 1).lanes.tolist()) == [0, 1, 2, 4]
         assert batch.reset(seed=0).observation["time"].tolist() == [0] * N
+
+
+def test_lanes_that_end_while_another_fails_have_ended():
+    with with_workers(lambda: envoi.TimeLimit(Trouble(), 3)) as batch:
+        with pytest.raises(WorkerError, match="the pole broke"):
+            started(batch).step(np.zeros(N, int))
+        with pytest.raises(EpisodeError, match=r"step: in lanes \[0, 1, 2, 4\], the episode has ended"):
+            batch.step(np.zeros(N, int))
 
 
 @pytest.mark.parametrize(

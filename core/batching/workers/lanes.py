@@ -342,6 +342,8 @@ class WorkerLanes(Lanes):
         failures: dict[int, Failure] = {}
         for index, part in parts.items():
             failures |= self._take_in(part, contents[index], infos)
+        for lane in {*lanes}.difference(failures) if failures else ():  # they have stepped, though the step raises
+            self._over[lane] = self._pool.rows.terminated[lane] or self._pool.rows.truncated[lane]
         return failures, any(isinstance(one, Stepped) and one.discounts for one in contents.values())
 
     def _take_in(self, lanes: Sequence[int], content: Stepped | Failure, infos: Any) -> dict[int, Failure]:

@@ -320,14 +320,15 @@ class Worker:
 
 def error_of(failure: Failure, call: str = "") -> Exception:
     """Returns the error for a failure: an `EnvoiError` or `AttributeError` itself, otherwise a `WorkerError`."""
-    error = failure.error
+    error, text = failure.error, failure.text.rstrip()
+    text += "\nLanes that did not fail have made this step; reset all lanes to go on." if call == "step" else ""
     if isinstance(error, (EnvoiError, AttributeError)):  # a loop over the lanes would raise these for its caller
         if failure.lane is not None:
-            error.add_note(f"in lane {failure.lane} of a worker:\n{failure.text}")
+            error.add_note(f"in lane {failure.lane} of a worker:\n{text}")
         return error
     prefix = f"{call}: " if call else ""
     place = f"lane {failure.lane}: " if failure.lane is not None and not failure.text.startswith("lane") else ""
-    result = WorkerError(f"{prefix}{place}{failure.text.rstrip()}", failure.lane)
+    result = WorkerError(f"{prefix}{place}{text}", failure.lane)
     result.__cause__ = error
     return result
 

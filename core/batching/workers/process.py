@@ -184,9 +184,7 @@ class _Engine:
                     observation, info = self._envs[lane].reset(seed=task.seeds.get(lane), options=task.options)
                     reward, terminated, truncated, discount = self._nothing, False, False, None
                 else:
-                    step = self._steps.get(lane)
-                    if step is None:
-                        step = self._steps[lane] = fast_step(self._envs[lane])
+                    step = self._steps.get(lane) or self._steps.setdefault(lane, fast_step(self._envs[lane]))
                     action = rows.take("action", lane) if task.actions is None else task.actions[lane]
                     observation, reward, terminated, truncated, discount, info = step(action)
                 rest = rows.write("observation", lane, observation)
