@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import tree
 from ..authoring.model import Model
-from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
+from ..errors import ContextError, EpisodeError, SpecError
 from ..lane_values import lane, splitter, stack, stacker
 from ..protocol.batch_env import (
     BatchEnv,
@@ -345,12 +345,11 @@ class Lanes(BatchEnv):
         self._streams_changed()
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(type(self), ([env.snapshot() for env in self.envs], self._over, StreamStates([self.streams])))
+        lanes = [env.snapshot() for env in self.envs]
+        return Snapshot(type(self), (lanes, self._over, StreamStates([self.streams])), {"batch_size": len(lanes)})
 
     def restore(self, snapshot: Snapshot) -> None:
         lanes, over, streams = self._content(snapshot)
-        if len(lanes) != self.batch_size:
-            raise SnapshotUnsupported(f"restore: expected a snapshot of {self.batch_size} lanes, got {len(lanes)}")
         for env, held in zip(self.envs, lanes, strict=True):
             env.restore(held)
         self._over, self._all_begun = over, False

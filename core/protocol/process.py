@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, ClassVar, NoReturn, Self, TypeAlias, cast
 
@@ -14,9 +14,10 @@ import numpy as np
 from ..errors import SnapshotUnsupported, SpecError
 from ..rewards.rewarder import NativeReward, Rewarder, RewardFunction, StreamBound, as_rewarder, stream_bound
 from ..seeding import Streams
-from ..spec import Spec, SpecTree
+from ..spec import Spec, SpecTree, spec_difference
+from ..spec.base import shown
 from ..steps.record import Record
-from ..tree import leaves
+from ..tree import AnyDict, leaves
 
 Info: TypeAlias = dict[Any, Any]
 
@@ -30,10 +31,12 @@ class Snapshot:
     Attributes:
         owner: The class of the environment from which it was taken.
         content: The state, in a format private to that class.
+        fixed: Attributes by name that must be equal in the environment that restores it.
     """
 
     owner: type
     content: Any
+    fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def taking_back(env: Any, names: Iterable[str]) -> Callable[[], None]:
@@ -228,7 +231,7 @@ class Process(metaclass=Kind):
             snapshot: A result of `snapshot`, from an environment of the same class.
 
         Raises:
-            SnapshotUnsupported: The snapshot was taken from another class of environment.
+            SnapshotUnsupported: The snapshot is of another class of environment, or of other specs or contexts.
         """
         raise SnapshotUnsupported(f"{type(self).__name__} does not support snapshots")
 
@@ -253,10 +256,18 @@ class Process(metaclass=Kind):
         return type(self)
 
     def _content(self, snapshot: Snapshot) -> Any:
+        if not isinstance(cast("Any", snapshot), Snapshot):
+            raise SpecError(f"restore: expected a result of env.snapshot(), got {shown(snapshot)}")
+        name = self._kind.__name__
         if snapshot.owner is not self._kind:
-            raise SnapshotUnsupported(
-                f"restore: expected a snapshot of {self._kind.__name__}, got one of {snapshot.owner.__name__}"
-            )
+            raise SnapshotUnsupported(f"restore: expected a snapshot of {name}, got one of {snapshot.owner.__name__}")
+        for part, value in snapshot.fixed.items():
+            if (own := getattr(self, part)) is not value and (unlike := spec_difference(own, value, part)):
+                mine, given = (shown(list(one) if isinstance(one, AnyDict) else one) for one in unlike[1:])
+                raise SnapshotUnsupported(
+                    f"restore: expected a snapshot of {name} with {unlike[0]} {mine}, got one with {given}; "
+                    "restore it in an equal environment"
+                )
         return snapshot.content
 
     def assign_lane(self, number: int) -> None:

@@ -28,6 +28,11 @@ def set_once(name: str, advice: str) -> Any:
     return property(attrgetter(attribute), put)
 
 
+@cache
+def _declared(kind: type, names: str) -> list[str]:
+    return [name for base in kind.__mro__ for name in vars(base).get(names, ())]
+
+
 class Inner:
     """An attribute that is read from the inner environment until the outer environment sets its own."""
 
@@ -57,10 +62,12 @@ class Around(Process, Generic[Inside]):
     Attributes:
         env: The environment inside.
         memory: The names of attributes that change during an episode, for snapshots to include.
+        fixed: The names of attributes on which `memory` depends; snapshots restore only where they are equal.
     """
 
     env: Inside = set_once("env", "make a new wrapper, as by wrapper.over(env)")
     memory: ClassVar[tuple[str, ...]] = ()
+    fixed: ClassVar[tuple[str, ...]] = ("observation_spec", "action_spec")
 
     observation_spec: Any = Inner()
     action_spec: Any = Inner()
@@ -141,7 +148,7 @@ class Around(Process, Generic[Inside]):
 
     def hold_episode(self) -> Callable[[], None]:
         inside = self.env.hold_episode()
-        own = {name: getattr(self, name) for name in (*self._memorised(), *self._of_episode)}
+        own = {**self._named("memory"), **self._named("_of_episode")}
 
         def take_back() -> None:
             inside()
@@ -150,13 +157,11 @@ class Around(Process, Generic[Inside]):
         return take_back
 
     def snapshot(self) -> Snapshot:
-        memory = {name: getattr(self, name) for name in self._memorised()}
-        return Snapshot(self._kind, (self.env.snapshot(), memory))
+        return Snapshot(self._kind, (self.env.snapshot(), self._named("memory")), self._named("fixed"))
 
-    @classmethod
-    @cache
-    def _memorised(cls) -> list[str]:
-        return [name for kind in cls.__mro__ for name in vars(kind).get("memory", ())]
+    def _named(self, names: str) -> dict[str, Any]:
+        """Returns the attributes that the class and its bases name in a class attribute."""
+        return {name: getattr(self, name) for name in _declared(type(self), names)}
 
     def restore(self, snapshot: Snapshot) -> None:
         inner, memory = self._content(snapshot)

@@ -145,6 +145,7 @@ WRONG = [
     (lambda: begun(make("nim")).step(None), "step: expected an action for each of ['first'], by name, got None"),
     (lambda: make("nim").reset(options=["a"]), "options: expected a mapping of names to values, got ['a']"),
     (lambda: envoi.explain("CartPole-v1"), "env: expected an environment, got 'CartPole-v1'"),
+    (lambda: Pulled().restore(None), "restore: expected a result of env.snapshot(), got None"),
     (lambda: setattr(Pulled(), "rng", 3), "rng: expected a generator, such as np.random.default_rng(seed), got 3"),
     (lambda: Attributes("size"), "paths: expected a mapping of features to attributes, got 'size'"),
     (lambda: Contextual(Told(Discrete(2)), [{}]), "takes no contexts; give its model a context_space"),

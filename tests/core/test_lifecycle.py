@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import Flock, Walk
+from small_models import Flock, Leaving, Walk
 from traces import Player, exact, trace
 
 import envoi
-from envoi import EpisodeError, SnapshotUnsupported, TimeLimit, Validated
+from envoi import Contextual, EpisodeError, History, SnapshotUnsupported, TimeLimit, Validated
 from envoi.models import MODELS, Catch, make
 from envoi.protocol.env import ENDED, NOT_RESET
 
@@ -325,6 +325,36 @@ def test_a_snapshot_of_anything_else_is_refused(make):
         with pytest.raises(SnapshotUnsupported, match="restore: expected a snapshot of"):
             env.restore(stranger.snapshot())
         assert exact(env.state) == before
+
+
+class Delayed(TimeLimit):
+    fixed = ("max_episode_steps",)
+
+
+def of_contexts(**lengths):
+    return Contextual(make("pendulum"), {name: {"l": length} for name, length in lengths.items()})
+
+
+UNLIKE = [  # what keeps something, what keeps something else, and what differs
+    (History(Walk(), 3), History(Walk(), 5), "observation_spec"),
+    (TimeLimit(History(Leaving(), 3), 9), TimeLimit(History(Leaving(), 5), 9), r"observation_spec\['first'\]"),
+    (envoi.batch(History(Walk(), 3), 2), envoi.batch(History(Walk(), 5), 2), "History with observation_spec"),
+    (of_contexts(a=1.0, b=0.5), of_contexts(a=1.0, b=2.0), r"contexts\['b'\]\['l'\] 2\.0 .* with 0\.5"),
+    (envoi.batch(of_contexts(a=1.0), 2), envoi.batch(of_contexts(b=1.0), 2), r"contexts \['b'\] .* with \['a'\]"),
+    (Delayed(Walk(), 1), Delayed(Walk(), 2), "Delayed with max_episode_steps 2 .* got one with 1"),
+    (envoi.Lanes([Flock(), Flock()]), envoi.Lanes([Flock()]), "batch_size 1 .* got one with 2"),
+]
+
+
+@pytest.mark.parametrize(("env", "other", "differs"), UNLIKE)
+def test_a_snapshot_of_other_memories_is_refused(env, other, differs):
+    for one in (env, other):
+        one.reset(seed=0)
+    snapshot, before = pickle.loads(pickle.dumps(env.snapshot())), exact(other.observation)
+    with pytest.raises(SnapshotUnsupported, match=differs):
+        other.restore(snapshot)
+    assert exact(other.observation) == before
+    env.restore(snapshot)
 
 
 @pytest.mark.parametrize("make", [make for name, make in KEPT.items() if name not in ("catch", "maze")])

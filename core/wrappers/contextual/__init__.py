@@ -116,6 +116,7 @@ class Contextual(Lifted):
     """
 
     memory = ("_in_force", "_bound", "_episodes", "_total", "running")
+    fixed = ("contexts", "default_context")
     _planned = (
         *Lifted._planned,
         "_infos",
@@ -676,7 +677,8 @@ class Contextual(Lifted):
         self._schedule.rng = None
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(self._kind, (super().snapshot().content, self._schedule.snapshot()))
+        held = super().snapshot()
+        return Snapshot(self._kind, (held.content, self._schedule.snapshot()), held.fixed)
 
     def restore(self, snapshot: Snapshot) -> None:
         content, schedule = self._content(snapshot)
@@ -688,8 +690,7 @@ class Contextual(Lifted):
             super().restore(Snapshot(self._kind, content))
             self._schedule.restore(schedule)
             self._take_charge()
-            held = self._in_force.table.by_id
-            if held is not self.contexts and same_contexts(held, self.contexts):
+            if self._in_force.table.by_id is not self.contexts:
                 self._in_force = self._in_force.compacted(self.contexts)  # a pickled snapshot has a set of its own
 
     def _put_back(self, held: Mapping[str, Any]) -> None:
