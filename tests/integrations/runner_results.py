@@ -8,6 +8,9 @@ from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 TIMED = ("timer", "time_", "throughput", "duration", "per_second")
 """Parts of the names of metrics that are times; beside them there is `"sample"`."""
 
+CONNECTED = ("connector", "sum_episodes_length")
+"""Parts of the names of metrics of connectors, most of which the runners of envoi do without."""
+
 OF_ONE_RUN = {"id_", "multi_agent_episode_id", "agent_to_module_mapping_fn"}
 """The attributes of episodes that no two runs share; of times there is whether they are set."""
 
@@ -27,8 +30,10 @@ def plain(value):
 
 
 def numbers(metrics, path=()):
-    """The metrics by path; of times only that there are some."""
+    """The metrics by path, without those of connectors; of times only that there are some."""
     if isinstance(metrics, dict):
         return {k: v for key, value in metrics.items() for k, v in numbers(value, (*path, key)).items()}
+    if any(word in str(part) for part in path for word in CONNECTED):
+        return {}
     timed = path == ("sample",) or any(word in str(part) for part in path for word in TIMED)
     return {path: "time" if timed else metrics.peek() if hasattr(metrics, "peek") else metrics}

@@ -19,15 +19,7 @@ from ray.rllib.connectors import env_to_module, module_to_env
 from ray.rllib.connectors.common.agent_to_module_mapping import AgentToModuleMapping
 from ray.rllib.connectors.common.module_to_agent_unmapping import ModuleToAgentUnmapping
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
-from ray.rllib.utils.metrics import (
-    CONNECTOR_PIPELINE_TIMER,
-    CONNECTOR_TIMERS,
-    ENV_TO_MODULE_CONNECTOR,
-    MODULE_TO_ENV_CONNECTOR,
-    RLMODULE_INFERENCE_TIMER,
-    TIMERS,
-)
-from ray.rllib.utils.metrics.utils import to_snake_case
+from ray.rllib.utils.metrics import RLMODULE_INFERENCE_TIMER
 from ray.rllib.utils.spaces.space_utils import clip_action, unbatch, unsquash_action
 
 TO_MODULE = (
@@ -66,9 +58,9 @@ def obstacle_in_connectors(to_module: Any, to_env: Any, has_agents: bool) -> str
 
 
 class Acting:
-    """Runs an RLModule between the connectors before and after it. Use it in a `with` block; its end logs the times."""
+    """Runs an RLModule between those of RLlib's connectors that work on arrays. Use it in a `with` block."""
 
-    def __init__(self, runner: Any, to_module: Any, to_env: Any, explore: bool) -> None:
+    def __init__(self, runner: Any, explore: bool) -> None:
         self._module, self._metrics, self._explore = runner.module, runner.metrics, explore
         self._arguments = dict[str, Any](
             rl_module=runner.module,
@@ -77,8 +69,8 @@ class Acting:
             shared_data={},
             metrics=runner.metrics,
         )
-        self._before = _TimedConnectors(to_module, ENV_TO_MODULE_CONNECTOR)
-        self._after = _TimedConnectors(to_env, MODULE_TO_ENV_CONNECTOR)
+        pipelines = runner._env_to_module, runner._module_to_env
+        self._before, self._after = ([one for one in each.connectors if type(one) in _RUN] for each in pipelines)
         self._forwards, self._inference = 0, 0.0
         self._trained: list[Any] = []
 
@@ -86,56 +78,31 @@ class Acting:
         modules = self._module.values() if isinstance(self._module, MultiRLModule) else [self._module]
         self._trained = [module for module in modules if getattr(module, "training", False)]
         for module in self._trained:
-            module.eval()  # once, which RLlib does and undoes in each forward pass
+            module.eval()  # once; RLlib does and undoes it in each forward pass, a fifth of a step of 8 lanes
         return self
 
     def __exit__(self, *_: object) -> None:
         for module in self._trained:
             module.train()
-        self._before.log(self._metrics)
-        self._after.log(self._metrics)
         if self._forwards:
             self._metrics.log_value(RLMODULE_INFERENCE_TIMER, self._inference / self._forwards)
 
+    def _connect(self, connectors: list[Any], batch: dict[Any, Any]) -> dict[Any, Any]:
+        for connector in connectors:
+            batch = connector(batch=batch, **self._arguments)
+        return batch
+
     def tensors(self, batch: dict[Any, Any]) -> dict[Any, Any]:
         """Converts the arrays of all observations for the module."""
-        return self._before(batch, self._arguments)
+        return self._connect(self._before, batch)
 
     def outputs(self, batch: dict[Any, Any], t: int) -> dict[Any, Any]:
         """Returns the arrays that the module and RLlib's choice of actions compute from the observations."""
-        begin = time.perf_counter()
-        module = self._module
+        begin, module = time.perf_counter(), self._module
         batch = module.forward_exploration(batch, t=t) if self._explore else module.forward_inference(batch)
         self._inference += time.perf_counter() - begin
         self._forwards += 1
-        return self._after(batch, self._arguments)
-
-
-class _TimedConnectors:
-    """Runs the connectors of a pipeline that work on arrays, and times them as RLlib does. The others count as 0 s."""
-
-    def __init__(self, pipeline: Any, name: str) -> None:
-        self._name, self._calls = name, 0
-        self._seconds = {to_snake_case(type(piece).__name__): 0.0 for piece in pipeline.connectors}
-        self._run = [(to_snake_case(type(one).__name__), one) for one in pipeline.connectors if type(one) in _RUN]
-
-    def __call__(self, batch: dict[Any, Any], arguments: dict[str, Any]) -> dict[Any, Any]:
-        last = time.perf_counter()
-        for name, connector in self._run:
-            batch = connector(batch=batch, **arguments)
-            now = time.perf_counter()
-            self._seconds[name] += now - last
-            last = now
-        self._calls += 1
-        return batch
-
-    def log(self, metrics: Any) -> None:
-        """Logs the mean times of a call."""
-        if not self._calls:
-            return
-        metrics.log_value((self._name, CONNECTOR_PIPELINE_TIMER), sum(self._seconds.values()) / self._calls)
-        for name, seconds in self._seconds.items():
-            metrics.log_value((self._name, TIMERS, CONNECTOR_TIMERS, name), seconds / self._calls)
+        return self._connect(self._after, batch)
 
 
 class Scaling:

@@ -20,12 +20,9 @@ from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
-from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from ray.rllib.env.vector.sync_vector_multi_agent_env import SyncVectorMultiAgentEnv
 from ray.rllib.utils import force_list
 from ray.rllib.utils.metrics import (
-    ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN,
-    ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT,
     NUM_AGENT_STEPS_SAMPLED,
     NUM_AGENT_STEPS_SAMPLED_LIFETIME,
     NUM_ENV_STEPS_SAMPLED,
@@ -59,8 +56,9 @@ _Runner: Any = EnvRunner
 class BatchedSampling(_Runner):
     """Base of the single-agent and the multi-agent runner: samples by a loop over steps of all lanes.
 
-    It returns the episodes and metrics of RLlib's runners, and calls the same callbacks, several times faster. Where
-    something needs the episode of each lane at each step, such as a module with a memory, RLlib's own code samples.
+    It returns the episodes of RLlib's runners, their metrics without those of connectors, and calls the same callbacks,
+    several times faster. Where something needs the episode of each lane at each step, such as a module with a memory,
+    RLlib's own code samples.
 
     The single-agent and the multi-agent runner define `_obstacle_in_env`, `_random_actions`, `_columns` (the actions
     and other outputs of the module), `_add_steps` (returns how many environments stepped, and how many steps count),
@@ -80,7 +78,6 @@ class BatchedSampling(_Runner):
 
     def __init__(self, config: Any, **arguments: Any) -> None:
         self._heard = set[str]()
-        self._lengths: list[int] = []  # of all ongoing episodes together after each step, not logged yet
         super().__init__(config=config, **arguments)
         self._heard = callbacks_heard(self.config)
         self._is_made = True
@@ -134,7 +131,7 @@ class BatchedSampling(_Runner):
             self._needs_initial_reset = not self._carries
         done: list[Any] = []
         env_steps = counted = 0
-        with Acting(self, self._env_to_module, self._module_to_env, explore) as acting:
+        with Acting(self, explore) as acting:
             while len(done) < episodes if steps is None else counted < steps:
                 if asked.get("random_actions"):
                     columns = {Columns.ACTIONS: self._random_actions()}
@@ -154,7 +151,6 @@ class BatchedSampling(_Runner):
                 self._cached_to_module = acting.tensors(self._latest(step))
         self._done_episodes_for_metrics.extend(done)
         chunks = [] if steps is None else self._cut_episodes()
-        self._log_lengths()
         self._log_env_steps(metric=self._metrics_num_env_steps_sampled, num_steps=env_steps)
         self._log_counts(env_steps, len(done))
         return done + chunks
@@ -166,21 +162,6 @@ class BatchedSampling(_Runner):
     def _make_on_episode_callback(self, which: str, idx: int, episodes: list[Any]) -> None:
         if which in self._heard:
             super()._make_on_episode_callback(which, idx, episodes)
-
-    def _reset_envs(self, episodes: list[Any], shared_data: dict[str, Any], explore: bool) -> None:
-        self._log_lengths()
-        super()._reset_envs(episodes, shared_data, explore)
-
-    def _log_lengths(self) -> None:
-        """Logs the summed length of all ongoing episodes for each step, as RLlib's connectors do."""
-        lengths, self._lengths = self._lengths, []
-        if not lengths:
-            return
-        for key in (ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN, ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT):
-            self.metrics.log_value(key, lengths[0])
-            stats = self.metrics.log_time(key)  # which exists now
-            for length in lengths[1:]:
-                stats.push(length)
 
 
 class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
@@ -197,11 +178,10 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
         sampling_state: The attributes that an exact checkpoint saves besides those of RLlib's runner.
     """
 
-    sampling_state = ("_rollout", "_ended", "_last_manner", "_sum_of_lengths")
+    sampling_state = ("_rollout", "_ended", "_last_manner")
 
     def __init__(self, **arguments: Any) -> None:
         self._ended: list[int] = []  # the lanes that are reset in the next step
-        self._sum_of_lengths = 0  # of all ongoing episodes
         self._forced = False
         self._last_manner: Any = None
         super().__init__(**arguments)
@@ -249,8 +229,6 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
         columns[WEIGHTS_SEQ_NO] = np.full(self.num_envs, self._weights_seq_no)
         self._rollout.add(actions, columns, rewards, observations, infos, time.perf_counter())
         stepped = self.num_envs - len(self._ended)
-        self._sum_of_lengths += stepped
-        self._lengths.append(self._sum_of_lengths)
         return stepped, stepped
 
     def _end_episodes(self, step: Any, most: int | None) -> list[SingleAgentEpisode]:
@@ -285,7 +263,6 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
         self._rollout.fill(episode, lane, as_arrays=bool(self.episodes_to_numpy) and not self._reads_items)
         episode.is_terminated, episode.is_truncated = terminated, truncated
         self._rollout.begin(lane)
-        self._sum_of_lengths -= len(episode)
         self._make_on_episode_callback(_END, lane, self._ongoing_episodes)
         if self._heard - {_END}:
             self._new_episode(lane, self._ongoing_episodes)
@@ -304,7 +281,6 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
             self._ongoing_episodes[lane] = self._rollout.new_episode(episode)
             self._ongoing_episodes_for_metrics[episode.id_].append(episode)
             chunks.append(episode)
-        self._sum_of_lengths = 0
         return chunks
 
     def _log_counts(self, env_steps: int = 0, episodes: int = 0) -> None:
@@ -312,7 +288,7 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
 
     def _reset_envs(self, episodes: list[Any], shared_data: dict[str, Any], explore: bool) -> None:
         super()._reset_envs(episodes, shared_data, explore)
-        self._ended, self._sum_of_lengths = [], 0
+        self._ended = []
 
     def _try_env_reset(self, **arguments: Any) -> tuple[Any, Any]:
         observations, infos = super()._try_env_reset(**arguments)
@@ -332,7 +308,6 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
     def __init__(self, config: Any, **arguments: Any) -> None:
         self._env_steps = self._episodes_ended = 0  # not logged yet
         self._agent_steps: Counter[tuple[Any, Any]] = Counter()
-        self._orders: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         super().__init__(config, **arguments)
 
     def _choose(self) -> None:
@@ -369,7 +344,7 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
 
     def _add_steps(self, actions: Any, columns: dict[str, Any], step: Any) -> tuple[int, int]:
         env_steps = agent_steps = 0
-        now, counts = time.perf_counter(), self._agent_steps
+        counts = self._agent_steps
         self._begun = set[int]()  # the lanes that were reset in this step
         for lane, (episode, *values) in enumerate(zip(self._ongoing_episodes, *step, strict=True)):
             observations, rewards, terminateds, truncateds, infos = values
@@ -383,7 +358,10 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
                     outputs[agent][column] = value
             for extra in outputs.values():
                 extra[WEIGHTS_SEQ_NO] = self._weights_seq_no
-            add_step(episode, now, observations, actions[lane], rewards, infos, terminateds, truncateds, outputs)
+            episode.add_env_step(
+                observations, actions[lane], rewards, infos,
+                terminateds=terminateds, truncateds=truncateds, extra_model_outputs=outputs,
+            )  # fmt: skip
             env_steps += 1
             agent_steps += len(observations)
             self._episodes_ended += episode.is_terminated or episode.is_truncated
@@ -411,16 +389,12 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
         """Returns the observations of all agents that act next, by module; records the episode and agent of each."""
         rows: dict[Any, list[tuple[str, Any]]] = {}
         seen: dict[Any, list[Any]] = {}
-        orders, skipped = self._orders, MultiAgentEpisode.SKIP_ENV_TS_TAG
+        skipped = MultiAgentEpisode.SKIP_ENV_TS_TAG
         for episode in self._ongoing_episodes:
             name, started = episode.id_, episode.agent_t_started
             singles, places = episode.agent_episodes, episode.env_t_to_agent_t
-            observed = tuple([agent for agent in singles if places[agent].data[-1] != skipped])
-            order = orders.get(observed)
-            if order is None:
-                # RLlib goes over a set of them, and the order of rows decides on the random actions.
-                order = orders[observed] = tuple(set(observed))
-            for agent in order:
+            # RLlib goes over a set of them, and the order of rows decides on the random actions.
+            for agent in {agent for agent in singles if places[agent].data[-1] != skipped}:
                 _ = started[agent]  # a `defaultdict`, in which RLlib's reading of the observation enters the agent too
                 single = singles[agent]
                 if single.is_terminated or single.is_truncated:
@@ -431,7 +405,6 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
                 rows[module].append((name, agent))
                 seen[module].append(single.observations.data[-1])
         self._shared_data[ROWS] = rows
-        self._lengths.append(sum(episode.env_t - episode.env_t_started for episode in self._ongoing_episodes))
         return {module: {Columns.OBS: batch(values)} for module, values in seen.items()}
 
     def _cut_episodes(self) -> list[MultiAgentEpisode]:
@@ -467,59 +440,6 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
             log((NUM_MODULE_STEPS_SAMPLED_LIFETIME, module), steps, reduce="lifetime_sum")
         self._env_steps = self._episodes_ended = 0
         self._agent_steps.clear()
-
-
-def add_step(
-    episode: Any,
-    now: float,
-    observations: Mapping[Any, Any],
-    actions: Mapping[Any, Any],
-    rewards: Mapping[Any, Any],
-    infos: Mapping[Any, Any],
-    terminateds: Mapping[Any, bool],
-    truncateds: Mapping[Any, bool],
-    outputs: Mapping[Any, Mapping[str, Any]],
-) -> None:
-    """Adds a step of one of envoi's forms to an episode, as `MultiAgentEpisode.add_env_step` does.
-
-    Speeds up sampling by a tenth if all agents of the episode act and are observed, and none ends.
-    """
-    singles = episode.agent_episodes
-    acted = observations.keys() == singles.keys() == actions.keys() == rewards.keys()
-    if True in terminateds.values() or True in truncateds.values() or not acted:
-        episode.add_env_step(
-            observations=observations,
-            actions=actions,
-            rewards=rewards,
-            infos=infos,
-            terminateds=terminateds,
-            truncateds=truncateds,
-            extra_model_outputs=outputs,
-        )
-        return
-    episode.env_t += 1
-    places, started = episode.env_t_to_agent_t, episode.agent_t_started
-    for agent, single in singles.items():
-        observation, info = observations[agent], infos.get(agent) or {}
-        single.observations.data.append(observation)
-        single.actions.data.append(actions[agent])
-        single.rewards.data.append(rewards[agent] or 0.0)
-        single.infos.data.append(info)
-        single.t += 1
-        columns = single.extra_model_outputs
-        for column, value in outputs.get(agent, {}).items():
-            if column in columns:
-                columns[column].data.append(value)
-            else:
-                columns[column] = InfiniteLookbackBuffer([value])
-        single._last_added_observation, single._last_added_infos = observation, info
-        single._last_step_time = now
-        if single._start_time is None:
-            single._start_time = now
-        places[agent].data.append(single.t - single.t_started + started[agent])
-    episode._last_step_time = now
-    if episode._start_time is None:
-        episode._start_time = now
 
 
 def callbacks_heard(config: Any, silent: type[RLlibCallback] = RLlibCallback) -> set[str]:
