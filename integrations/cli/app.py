@@ -107,7 +107,7 @@ def _usage_message(error: Any) -> str:
         return f"`{context.command_path}` has no option {unknown}{suggestion} {help_hint}"
     if isinstance(error, typer.BadParameter) and error.param is not None and error.message:
         name = next((name for name in error.param.opts if name.startswith("--")), error.param.name)
-        return f"{name}: {error.message.rstrip('.')} {help_hint}"
+        return f"{name}: {error.message.removeprefix('Value error, ').rstrip('.')} {help_hint}"
     return f"{message} {help_hint}"
 
 

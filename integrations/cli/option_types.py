@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 import envoi
-from envoi.errors import nearest
 
 ENV_EXAMPLES = "such as gymnasium:CartPole-v1, envoi:catch or python:my_module:make_env"
 """The names of envs that help texts and messages give as examples."""
@@ -23,24 +22,6 @@ def whole(help_text: str, **settings: Any) -> Any:
 def real(help_text: str, **settings: Any) -> Any:
     """Returns an option that takes a number."""
     return typer.Option(help=help_text, parser=_number, **{"metavar": "X", **settings})
-
-
-def one_of(words: Collection[str], help_text: str, **settings: Any) -> Any:
-    """Returns an option that takes one of several words."""
-
-    def read(text: str) -> str:
-        if text not in words:
-            near = nearest(text, words)
-            hint = f"; {near}" if near.endswith("?") else ""
-            raise typer.BadParameter(f"expected {_listing(words)}, got {text!r}{hint}")
-        return text
-
-    return typer.Option(
-        help=help_text,
-        parser=read,
-        autocompletion=completion(lambda: words),
-        **{"metavar": "|".join(words), **settings},
-    )
 
 
 def text(help_text: str, *names: str, words: Collection[str] | None = None, **settings: Any) -> Any:
@@ -77,11 +58,6 @@ def _number(text: Any, what: str = "a number") -> float:
     if math.isnan(number):
         raise typer.BadParameter(f"expected {what}, got {text!r}")
     return number
-
-
-def _listing(words: Collection[str]) -> str:
-    *others, last = words
-    return f"{', '.join(others)} or {last}" if others else last
 
 
 def completion(words: Callable[[], Collection[str]]) -> Callable[[str], list[str]]:

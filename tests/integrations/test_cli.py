@@ -84,8 +84,8 @@ BAD = {
     "option": (["train", "envoi:catch", "--stop-retrun", "3"], "--stop-return"),
     "option of another command": (["runs", "--jso"], "did you mean '--json'"),
     "command": (["trian"], "train"),
-    "value": (["evaluate", "nowhere", "--form", "cor"], "--form: expected core, gymnasium or both, got 'cor'; did you"),
-    "runner": (["train", "envoi:catch", "--runner", "bached"], "expected auto, sync or batched, got 'bached'"),
+    "value": (["evaluate", "nowhere", "--form", "cor"], "--form: 'cor' is not one of 'core', 'gymnasium', 'both'"),
+    "runner": (["train", "envoi:catch", "--runner", "bached"], "'bached' is not one of 'auto', 'sync', 'batched'"),
     "a million contexts": (
         ["train", "envoi:cartpole", "--contexts", "length=0.3..0.7:1000;gravity=9..10:1000"],
         "--contexts: 1,000,000 contexts; confirm so many by --yes",

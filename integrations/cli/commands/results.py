@@ -6,7 +6,7 @@ import json as json_module
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -20,13 +20,11 @@ from ...env_contexts import confirm_many
 from ...rllib.run_folder import ListedRun, list_runs
 from ..app import command
 from ..console import episode_counter, output_console, print_json, terminal_console
-from ..option_types import Json, env_names, flag, one_of, text, whole
+from ..option_types import Json, env_names, flag, text, whole
 
 if TYPE_CHECKING:
     from ...evaluation import Evaluation
     from ...rllib import RunFolder
-
-FORMS = ("core", "gymnasium", "both")
 
 
 @command("evaluate")
@@ -65,7 +63,10 @@ def _evaluate(
     explore: Annotated[
         bool, flag("--explore", "Sample the actions as in training, rather than take the best.")
     ] = False,
-    form: Annotated[str, one_of(FORMS, "The form of the env to run; both also checks that they agree.")] = "core",
+    form: Annotated[
+        Literal["core", "gymnasium", "both"],
+        typer.Option(help="The form of the env to run; both also checks that they agree."),
+    ] = "core",
     max_steps: Annotated[int, whole("An episode longer than this is an error.")] = 100_000,
     json: Json = False,
 ) -> None:

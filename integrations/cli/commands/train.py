@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -25,12 +25,13 @@ from envoi.context import read_contexts
 from ...env_contexts import confirm_many
 from ...rllib import Job, Outcome, Report, RunFolder, Settings
 from ...rllib.algorithms import ALGORITHMS, find
+from ...rllib.batched_runner import Runner
 from ...rllib.multi_agent.grouping import WAYS
 from ...rllib.run_folder import FolderTaken
 from ...rllib.settings import CURRICULA, DEFAULT_STOP_STEPS, SCHEDULERS, TRACKERS, parse_assignments, read_config_file
 from ..app import command
 from ..console import PLAIN_SECONDS, spinning, terminal_console
-from ..option_types import ENV_EXAMPLES, env_argument, flag, one_of, real, text, whole
+from ..option_types import ENV_EXAMPLES, env_argument, flag, real, text, whole
 
 SPEC_CHECKS: Mapping[str, Any] = {"full": True, "sample": "sample", "off": False}
 """The values of `--check-specs`, and those of `Settings.check_specs`."""
@@ -107,10 +108,9 @@ def _train(
         text(f"Stop or change poor trials: {', '.join(SCHEDULERS)}.", words=SCHEDULERS, show_default="none", **_SWEEP),
     ] = None,
     runner: Annotated[
-        str,
-        one_of(
-            ("auto", "sync", "batched"),
-            "How to sample: sync by RLlib's env runner, batched by envoi's, or auto for the quicker.",
+        Runner,
+        typer.Option(
+            help="How to sample: sync by RLlib's env runner, batched by envoi's, or auto for the quicker.",
             rich_help_panel="Where to run",
         ),
     ] = "auto",
@@ -129,7 +129,9 @@ def _train(
             rich_help_panel="Where to run",
         ),
     ] = None,
-    check_specs: Annotated[str, one_of(SPEC_CHECKS, "Check values against the env's spec.", **_ENV)] = "sample",
+    check_specs: Annotated[
+        Literal["full", "sample", "off"], typer.Option(help="Check values against the env's spec.", **_ENV)
+    ] = "sample",
     vectorize: Annotated[
         bool | None,
         flag(
@@ -149,10 +151,8 @@ def _train(
         ),
     ] = None,
     on_env_error: Annotated[
-        str,
-        one_of(
-            ("stop", "restart"), "What follows an error of the env: stop, or restart the envs of that process.", **_ENV
-        ),
+        Literal["stop", "restart"],
+        typer.Option(help="What follows an error of the env: stop, or restart the envs of that process.", **_ENV),
     ] = "stop",
     max_env_restarts: Annotated[
         int, whole("Restarts in a row, of a process or its envs, before that is an error.", **_ENV)
