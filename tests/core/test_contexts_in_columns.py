@@ -5,14 +5,13 @@ import pickle
 
 import numpy as np
 import pytest
-from compiled_models import Pole
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import Sums
 from traces import exact
 
 import envoi
-from envoi import ContextError, ContextSpace, Contextual, UniformFloat, UniformInteger
+from envoi import ContextSpace, Contextual, UniformFloat, UniformInteger
 from envoi.batching.lane_contexts import derived
 from envoi.context import Categorical, Custom, Random, RoundRobin, Sampled, Static
 from envoi.seeding import batch_streams
@@ -184,21 +183,6 @@ def test_a_copied_batch_knows_which_features_its_lanes_no_longer_share(copied, c
     env.set("new")
     env.step(np.zeros(2, int), last)
     assert [state[0] for state in env.state] == [7, 0]
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize(
-    "batched", [envoi.batch, lambda env, n, compiled: envoi.Lanes([env, *map(copy.copy, [env] * (n - 1))])]
-)
-def test_a_context_that_is_refused_in_one_lane_names_it_and_changes_none(batched, compiled):
-    env = batched(Pole(), 3, compiled=compiled)
-    env.reset(seed=0)
-    before = env.context["gravity"]
-    with pytest.raises(ContextError, match=r"^context\['gravity'\]: expected .*, got -1.0 in lane 1$"):
-        env.context = {"gravity": [9.8, -1.0, -1.0]}
-    with pytest.raises(ContextError, match=r"^context\['gravity'\]: expected .*, got -1.0$"):
-        env.context = {"gravity": -1.0}
-    assert env.context["gravity"] == before
 
 
 def check(env, alone, result, hidden):

@@ -82,12 +82,6 @@ def test_what_cannot_be_filtered_says_why():
 # What came before.
 
 
-def test_history_with_actions():
-    shown = seen(envoi.History(Counting(), 3, include_actions=True), 5, 6, 7)
-    assert [one["observation"].tolist() for one in shown] == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3]]
-    assert [one["action"].tolist() for one in shown] == [[0, 0, 0], [0, 0, 5], [0, 5, 6], [5, 6, 7]]
-
-
 def test_history_starts_again_with_an_episode():
     env = envoi.History(Counting(), 3)
     seen(env, 0, 0, 0, 0, 0)
@@ -144,15 +138,6 @@ def test_what_a_history_shows_lies_in_its_spec_and_is_what_was_seen(spec, n, act
             )
         if tiles:
             np.testing.assert_equal(lane(spec, shown, 0), inner[max(0, len(inner) - n)])
-
-
-def test_lanes_remember_each_its_own_episode():
-    env = envoi.History(envoi.Lanes([Counting(10), Counting(20)]), 2, include_actions=True)
-    env.reset()
-    env.step(np.array([1, 2]))
-    step = env.step(np.array([3, 4]), restart=np.array([True, False]))
-    assert step.observation["observation"].tolist() == [[0, 10], [21, 22]]
-    assert step.observation["action"].tolist() == [[0, 0], [2, 4]]
 
 
 # Goals.
@@ -280,11 +265,6 @@ def test_each_agent_has_its_own_goal():
     assert paid.tolist() == [1]
     with pytest.raises(envoi.SpecError, match=r"agent: expected one of \['walker'\], got None"):
         env.relabel(seen, done)
-
-
-def test_goals_are_for_a_subclass_to_say():
-    with pytest.raises(TypeError, match="abstract"):
-        envoi.GoalReplay(Reach())
 
 
 def test_goals_pass_the_suites_of_all_frameworks():
