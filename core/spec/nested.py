@@ -126,7 +126,7 @@ def spec_difference(a: SpecTree, b: SpecTree, path: str = "spec") -> tuple[str, 
     if not tree.is_branch(a) or not tree.is_branch(b):
         return None if _alike(a, b) else (path, a, b)
     mine, others = list(tree.children(a)), list(tree.children(b))
-    is_same_kind = type(a) is type(b) or (isinstance(a, dict) and isinstance(b, dict))
+    is_same_kind = type(a) is type(b) or all(isinstance(one, dict) for one in (a, b))
     if not is_same_kind or [part for part, _, _ in mine] != [part for part, _, _ in others]:
         return path, a, b
     found = (
