@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import tree
 from ..errors import EnvoiError, NotCompilable, SpecError
-from .compilation import EXPECTED, LOADING, is_compiling, is_on_disk, numba_version
+from .compilation import EXPECTED, LOADING, is_on_disk, numba_version
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -99,13 +99,9 @@ class Choice:
         try:
             if self._plan is None:
                 self._plan = make_plan()
-            if not is_on_disk(self._plan.digest):
-                if self.spent < EXPECTED:
-                    self.limit = EXPECTED
-                    return
-                if is_compiling(self._plan.digest):
-                    self.limit = self.spent + 1.0  # another process compiles it
-                    return
+            if self.spent < EXPECTED and not is_on_disk(self._plan.digest):
+                self.limit = EXPECTED
+                return
             start(self._plan)
             self.reason = ""
         except NotCompilable as error:

@@ -16,7 +16,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2s
 from importlib.util import find_spec
@@ -142,41 +142,6 @@ def is_on_disk(digest: str) -> bool:
     return any(cache_folder().glob(f"{digest}-*.kernel"))
 
 
-PATIENCE = 120.0
-"""Seconds after which a process that compiles counts as dead."""
-
-
-def is_compiling(digest: str) -> bool:
-    """Returns True if another process is probably compiling a kernel."""
-    return _is_fresh(cache_folder() / f"{digest}.lock")
-
-
-def _is_fresh(lock: Path) -> bool:
-    try:
-        return time.time() - lock.stat().st_mtime < PATIENCE
-    except OSError:
-        return False
-
-
-@contextlib.contextmanager
-def _turn(lock: Path, file: Path) -> Iterator[None]:
-    """Waits while another process compiles the same kernel, and locks it meanwhile."""
-    while not file.exists():
-        with contextlib.suppress(OSError):
-            os.close(os.open(lock, os.O_CREAT | os.O_EXCL))
-            break
-        if not _is_fresh(lock):
-            with contextlib.suppress(OSError):
-                lock.touch()
-            break
-        time.sleep(0.05)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            lock.unlink()
-
-
 def kernel_of(
     digest: str, title: str, make: Callable[[], tuple[FunctionType, Sequence[Any]]], options: Mapping[str, Any]
 ) -> Callable[..., Any]:
@@ -194,7 +159,7 @@ def kernel_of(
     context: Any = cpu_target.target_context
     machine = blake2s(repr(context.codegen().magic_tuple()).encode(), digest_size=4).hexdigest()
     file = cache_folder() / f"{digest}-{machine}.kernel"
-    with _turn(file.with_name(f"{digest}.lock"), file), global_compiler_lock:
+    with global_compiler_lock:
         loaded = _load(file, context)
         if loaded is None:
             started = time.perf_counter()
@@ -241,7 +206,7 @@ def _save(compiled: Any, file: Path) -> bool:
         with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".part", delete=False) as part:
             data = dumps((parts, environments, [name for name in outside if not name.startswith("llvm.")]))
             part.write(blake2s(data).digest() + data)
-        Path(part.name).replace(file)  # whole, so that processes may compile side by side
+        Path(part.name).replace(file)  # whole, because processes that start together compile side by side
         return True
     return False
 
