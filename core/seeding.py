@@ -63,22 +63,8 @@ class Streams:
         seed: An integer of at least 0, or None for a random seed.
     """
 
-    _entropy: int | list[int]  # a seed, or the seeds of lanes that share the streams; in place of a root
-
     def __init__(self, seed: int | None = None) -> None:
-        found = check_seed(seed)
-        if found is None:
-            self._root = np.random.SeedSequence()
-        else:
-            self._entropy = found
-
-    @cached_property
-    def _root(self) -> np.random.SeedSequence:  # pyright: ignore[reportRedeclaration]
-        # Made when it is asked for: many seeds are given, and few of the five generators used.
-        seed = self._entropy
-        if not isinstance(seed, int):
-            seed = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
-        return np.random.SeedSequence(seed)
+        self._root = np.random.SeedSequence(check_seed(seed))
 
     @classmethod
     def from_generator(cls, generator: np.random.Generator) -> Streams:
@@ -98,12 +84,8 @@ class Streams:
         return streams
 
     def _child(self, index: int) -> np.random.Generator:
-        known = vars(self).get("_entropy")
-        if type(known) is int:
-            entropy, key = known, (index,)
-        else:
-            entropy, key = self._root.entropy, (*self._root.spawn_key, index)
-        return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
+        root = self._root
+        return np.random.default_rng(np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, index)))
 
     @cached_property
     def dynamics(self) -> np.random.Generator:
@@ -135,9 +117,6 @@ class Streams:
         return copy.deepcopy(self)
 
 
-_NO_GENERATORS = ("_root", "_entropy")
-
-
 class StreamStates:
     """Saved states of many streams, to undo a refused step or to restore a snapshot.
 
@@ -161,7 +140,7 @@ class StreamStates:
         for name in names:
             getattr(streams, name)
         for name, generator in vars(streams).items():
-            if name not in _NO_GENERATORS:
+            if name != "_root":
                 views = state_memory(generator)
                 self._views.extend(views or ())
                 if views is None:
@@ -190,9 +169,7 @@ class StreamStates:
 
     def put_back(self) -> None:
         """Restores the saved states."""
-        for streams, made in zip(self._streams, self._made, strict=True):
-            for name in vars(streams).keys() - {*_NO_GENERATORS, *made}:
-                delattr(streams, name)  # made since, out of the seed
+        self._drop_new(self._streams)
         start = 0
         for view in self._views:
             view[:] = self._words[start : start + len(view)]
@@ -200,28 +177,21 @@ class StreamStates:
         for bits, state in zip(self._others, self._states, strict=True):
             bits.state = state
 
+    def _drop_new(self, each: Sequence[Streams]) -> None:
+        """Drops generators that streams, or copies of them, have made since, out of the seed."""
+        for streams, made in zip(each, self._made, strict=True):
+            for name in vars(streams).keys() - {"_root", *made}:
+                delattr(streams, name)
+
     def copies(self) -> list[Streams]:
         """Returns new streams in the saved states, which share nothing with the originals or other copies."""
-        words, others, start = self._words, iter(zip(self._others, self._states, strict=True)), 0
-        made: dict[int, Streams] = {}
-        for streams, names in zip(self._streams, self._made, strict=True):
-            twin = Streams.__new__(Streams)
-            twin._root = streams._root  # pyright: ignore[reportPrivateUsage]
-            for name in names:
-                generator = vars(streams)[name]
-                views = state_memory(generator)
-                if views is None:
-                    bits, state = next(others)
-                    bits = copy.deepcopy(bits)
-                    bits.state = state
-                    vars(twin)[name] = np.random.Generator(bits)
-                    continue
-                vars(twin)[name] = new = np.random.Generator(np.random.PCG64(0))
-                for view in cast("Any", state_memory(new)):
-                    view[:] = words[start : start + len(view)]
-                    start += len(view)
-            made.setdefault(id(streams), twin)
-        return [made[id(streams)] for streams in self._streams]
+        memo: dict[int, Any] = {}
+        twins = [copy.deepcopy(streams, memo) for streams in self._streams]
+        self._drop_new(twins)
+        states = StreamStates(twins)
+        states._words, states._states = self._words, self._states
+        states.put_back()
+        return twins
 
     def __reduce__(self) -> Any:
         return StreamStates, (self.copies(),)
@@ -249,27 +219,17 @@ def addresses(generator: np.random.Generator) -> tuple[int, int, int, int, int]:
         numbers in its state (0 if `state_memory` returns None). They are valid as long as the generator exists.
     """
     bits: Any = generator.bit_generator
-    at = _struct_address(bits)
-    state, next_uint64, next_uint32, next_double = (ctypes.c_uint64 * 4).from_address(at)
+    found = bits.ctypes
+    functions = found.next_double, found.next_uint32, found.next_uint64
+    double, uint32, uint64 = (cast("int", ctypes.cast(one, ctypes.c_void_p).value) for one in functions)
     known = type(bits) is np.random.PCG64 and _memory_is_known()
-    numbers = ctypes.c_uint64.from_address(state).value if known else 0
-    return state, next_double, next_uint32, next_uint64, numbers
-
-
-@cache
-def _capsule_pointer() -> Any:
-    function = ctypes.pythonapi.PyCapsule_GetPointer
-    function.restype, function.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    return function
-
-
-def _struct_address(bits: Any) -> int:
-    return _capsule_pointer()(bits.capsule, b"BitGenerator")
+    numbers = ctypes.c_uint64.from_address(found.state_address).value if known else 0
+    return found.state_address, double, uint32, uint64, numbers
 
 
 def _memory(bits: Any) -> list[memoryview]:
     # A struct: a pointer to the state's integers, and the unused half of the last random number.
-    address = ctypes.c_uint64.from_address(_struct_address(bits)).value  # `bits.ctypes` takes ten times as long
+    address = bits.ctypes.state_address
     numbers = ctypes.c_uint64.from_address(address).value
     return [memoryview((ctypes.c_char * n).from_address(at)).cast("B") for at, n in ((numbers, 32), (address + 8, 8))]
 
@@ -294,7 +254,6 @@ def batch_streams(seed: int | Sequence[int | None] | None, n: int) -> Streams | 
         seeds = lane_seeds(seed, n)
         if all(s is None for s in seeds):
             return None
-        streams = Streams.__new__(Streams)
-        streams._entropy = [0 if s is None else s for s in seeds]  # pyright: ignore[reportPrivateUsage]
-        return streams
+        root = np.random.SeedSequence([0 if s is None else s for s in seeds])
+        return Streams(int(root.generate_state(1, np.uint64)[0]))
     return Streams(seed)
