@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ...authoring.model import Model
 from ...batching.context_table import Coming
-from ...batching.lane_contexts import LaneContexts
 from ...batching.loop import batch, lanes_of
 from ...context.binding import Binding, binding_of, check_names, close_replaced
 from ...context.selectors import Selector
@@ -122,7 +121,6 @@ class Contextual(Lifted):
         "_infos",
         "_inmost",
         "_takes_coming",
-        "_takes_columns",
         "_has_charge",
         "_is_shown",
         "_inside_model",
@@ -269,7 +267,6 @@ class Contextual(Lifted):
             inside = inside.env
         self._inmost = inside  # what contexts are put into
         self._takes_coming = self._sets_lanes and hasattr(inside, "coming")  # as places in a table
-        self._takes_columns = self._sets_lanes and isinstance(inside, LaneContexts)
         model = [self, *_layers(self.env)][-1].env
         self._inside_model = model if isinstance(model, Model) and type(model).reset is Model.reset else None
         self._has_charge = False
@@ -600,11 +597,10 @@ class Contextual(Lifted):
         before, self._in_force, table = self._in_force, now, now.table
         if self._takes_coming:
             self._inmost.coming = Coming(table, before.place, now.place)
-        elif self._sets_lanes and table.are_named(before.place[lanes], now.place[lanes]):
-            values, which = table.values(now.place[lanes]), cast("Any", lanes)  # not of features that are alike
-            if not self._takes_columns:
-                values, which = {name: column.tolist() for name, column in values.items()}, lanes.tolist()
-            self._inmost.put_context(values, which)
+        elif self._sets_lanes:
+            contexts = table.contexts(now.place[lanes])
+            names = table.differing if table.are_named(before.place[lanes], now.place[lanes]) else contexts[0]
+            self._inmost.put_context({name: [one[name] for one in contexts] for name in names}, lanes.tolist())
         else:
             self._bind(now.in_lanes(), lanes.tolist())
         self._show()
@@ -612,7 +608,7 @@ class Contextual(Lifted):
     def _bind(self, contexts: Sequence[Any], lanes: Sequence[int]) -> None:
         """Applies contexts through the binding, in lanes whose context has changed."""
         binding, before, sets_features = self._binding, self._bound, self._binding.sets_features
-        if before is not None and not binding.reapplies and not (sets_features and self._lanes is not None):
+        if before is not None and not binding.reapplies:
             begin = [lane for lane in lanes if contexts[lane] is not before[lane] and contexts[lane] != before[lane]]
             # Other code may have given the environment another context meanwhile.
             if begin or not sets_features or self._env_inside.context == before[0]:

@@ -45,6 +45,7 @@ class SetTable(ContextTable):
         by_id: The set.
         ids: The id of each row, an object array of at least `size` elements.
         given: The rows whose context was given by its values instead of an id.
+        differing: The features that differ within the set.
         seen: A cache of the visible numbers of the first rows, see `View.vectors`; None if empty.
     """
 
@@ -53,11 +54,8 @@ class SetTable(ContextTable):
         self.by_id, self.ids, self.given = contexts, objects(list(contexts)), set[int]()
         self.seen: NDArray[np.float64] | None = None
         self._places = {key: place for place, key in enumerate(contexts)}
-        lists = {name: [context[name] for context in contexts.values()] for name in next(iter(contexts.values()))}
-        # Episodes under contexts of the set differ in no other features.
-        self._differing = {
-            n: _array(column) for n, column in lists.items() if any(not _same(v, column[0]) for v in column)
-        }
+        first, *others = contexts.values()
+        self.differing = [n for n, value in first.items() if not all(_is_same(value, one[n]) for one in others)]
 
     def are_named(self, *places: Places) -> bool:
         """Returns True if all rows belong to the set."""
@@ -74,10 +72,6 @@ class SetTable(ContextTable):
                 self.given.add(place)
         return place
 
-    def values(self, places: Places) -> dict[str, Any]:
-        """Returns the values of rows, for the features that differ within the set."""
-        return {name: column[places] for name, column in self._differing.items()}
-
     def add_named(self, under: Places, columns: Mapping[str, NDArray[Any]], ids: NDArray[Any]) -> Places:
         """Adds a block of rows (see `add_block`) and their ids. Returns the indices of the rows."""
         first = self.size
@@ -93,37 +87,20 @@ class SetTable(ContextTable):
 
     def compacted(self, places: Places, by_id: Contexts) -> InForce:
         """Copies rows in force into a new table that has only these and the set; `by_id` is an equal set."""
-        table, now = copy.copy(self), np.arange(self.size)
+        table, n = copy.copy(self), len(by_id)
         ContextTable.__init__(table, by_id.values())
-        kept, alone = np.zeros(self.size, bool), np.ones(self.size, bool)
-        kept[places], alone[: len(by_id)] = True, False
-        for first, under, _ in self._blocks:
-            kept[under[kept[first : first + len(under)]]], alone[first : first + len(under)] = True, False
-        rows = [(kept & alone).nonzero()[0]]
-        now[rows[0]] = table.size + np.arange(len(rows[0]))
-        table.add(self.contexts(rows[0]))
-        for first, under, columns in self._blocks:
-            chosen = kept[first : first + len(under)].nonzero()[0]
-            now[first + chosen] = table.size + np.arange(len(chosen))
-            rows.append(first + chosen)
-            if len(chosen):
-                table.add_block(now[under[chosen]], {name: column[chosen] for name, column in columns.items()})
-        table.by_id, table.seen, table.given = by_id, None, {int(now[row]) for row in self.given if kept[row]}
-        table.ids = np.concatenate((self.ids[: len(by_id)], self.ids[np.concatenate(rows)]))
-        return InForce(table, now[places])
+        rows, kept = np.unique(places[places >= n], return_inverse=True)
+        table.add(self.contexts(rows))
+        table.by_id, table.seen, table.ids = by_id, None, np.concatenate((self.ids[:n], self.ids[rows]))
+        table.given = {n + index for index, row in enumerate(rows.tolist()) if row in self.given}
+        now = places.copy()
+        now[places >= n] = n + kept
+        return InForce(table, now)
 
 
-def _same(value: Any, other: Any) -> bool:
+def _is_same(value: Any, other: Any) -> bool:
     # Equal numbers may be written differently: 0.0 and -0.0, 1 and 1.0.
     return value is other or (np.array_equal(value, other) and repr(value) == repr(other))
-
-
-def _array(values: list[Any]) -> NDArray[Any]:
-    """Returns a column as an array with the same values, with dtype object if their types differ."""
-    if {type(value) for value in values} not in ({float}, {int}, {bool}):
-        return objects(values)
-    array = np.array(values)
-    return array if array.dtype.kind in "fib" else objects(values)  # integers above 64 bits
 
 
 # Noise.
