@@ -140,7 +140,6 @@ class PrioritizedLevelReplay(Curriculum):
         level.average = _moved(level.average, episode.total)
         self._average = _moved(self._average, episode.total)
         self._ended += 1
-        self._kept = None
         if place < 0:
             self._enter(level, score, episode)
             return True
@@ -184,7 +183,7 @@ class PrioritizedLevelReplay(Curriculum):
             self._scores, idle = np.append(self._scores, score), np.append(idle, 0.0)
         contexts[key], self._place[key], self.contexts_keys[place] = dict(episode.context), place, key
         self._levels[place], self._sums[place], self._scores[place], idle[place] = level, episode.sums, score, 0.0
-        self.position, self._kept = {**self.position, "idle": idle}, None
+        self.position = {**self.position, "idle": idle}
 
     def _breed(self, parent: Context) -> None:
         """Queues a mutated copy of a context."""
@@ -204,18 +203,12 @@ class PrioritizedLevelReplay(Curriculum):
 
     def weigh(self) -> NDArray[np.float64]:
         """Returns the probability that each context is replayed next."""
-        if self._kept is None:
-            self._kept = self._prioritised()
-        idle = self.position["idle"] if self._all_scored else np.where(np.isnan(self._scores), 0, self.position["idle"])
-        total = idle.sum()
-        if not (self.staleness and total):
-            return self._kept
-        return (1 - self.staleness) * self._kept + self.staleness / total * idle
+        idle = np.where(np.isnan(self._scores), 0, self.position["idle"])
+        return _mix(self._prioritised(), idle, self.staleness)
 
     def _prioritised(self) -> NDArray[np.float64]:
         """Returns P (see the class), which changes only with new scores."""
         there = ~np.isnan(self._scores)
-        self._all_scored = bool(there.all())
         scores = self._scores[there]
         if self.transform == "rank":
             if len(self._of_rank) != len(scores):
@@ -246,17 +239,11 @@ class PrioritizedLevelReplay(Curriculum):
         return key, self.contexts[key]
 
     def _take(self, n: int) -> NDArray[np.intp]:
-        weights, idle = self.weigh(), self.position["idle"].copy()
-        if not self._all_scored:
-            weights = np.isnan(self._scores).astype(np.float64)
-        cdf, total, places = weights.cumsum(), float(idle.sum()), list[int]()
-        lasting: Any = (1 - self.staleness) * cast("Any", self._kept) if self._all_scored and self.staleness else None
+        unscored, idle, places = np.isnan(self._scores), self.position["idle"].copy(), list[int]()
+        weights, share = (unscored.astype(np.float64), 0) if unscored.any() else (self._prioritised(), self.staleness)
         for number in (self._numbers(self.n_calls, n) / self.replay).tolist():
-            if lasting is not None and places and total:  # `weigh`, after the choices before
-                np.add(idle * (self.staleness / total), lasting).cumsum(out=cdf)
-            place = int(inverse(cdf, number))
+            place = int(inverse(_mix(weights, idle, share).cumsum(), number))
             idle += 1
-            total += len(idle) - idle.item(place)
             idle[place] = 0
             places.append(place)
         self.position = {**self.position, "idle": idle}
@@ -264,6 +251,12 @@ class PrioritizedLevelReplay(Curriculum):
 
     def choose(self, rng: np.random.Generator) -> Any:
         return self._next(rng)[0]
+
+
+def _mix(weights: NDArray[np.float64], idle: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+    """Adds the numbers of choices since a context was last chosen to weights."""
+    total = idle.sum()
+    return (1 - share) * weights + share / total * idle if share and total else weights
 
 
 def _moved(average: float | None, total: float) -> float:
