@@ -6,7 +6,6 @@ Python, numpy, numba and this package, and of the processor. A changed model has
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
 import os
@@ -92,10 +91,10 @@ def kernel_digest(sources: str) -> str:
     return blake2s(repr((sources, versions)).encode() + _package_digest(), digest_size=12).hexdigest()
 
 
-def cache_folder() -> Path:
+def cache_folder() -> Path | None:
     """Returns the folder of kernels, `envoi/kernels` in `$NUMBA_CACHE_DIR`, `$XDG_CACHE_HOME` or `~/.cache`.
 
-    Returns a temporary folder of this process if others could write there too, because loading a kernel runs it.
+    Returns None if there is no such folder, or others could write there too: loading a kernel runs it.
     """
     root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: there is no home
@@ -104,7 +103,7 @@ def cache_folder() -> Path:
             made.mkdir(parents=True, exist_ok=True, mode=0o700)
         if os.access(folder, os.W_OK) and _is_private(folder):
             return folder
-    return _folder_of_process(os.getpid())
+    return None
 
 
 def _is_private(folder: Path) -> bool:
@@ -121,25 +120,10 @@ def _is_private(folder: Path) -> bool:
     return True
 
 
-@cache
-def _folder_of_process(process: int) -> Path:
-    import tempfile
-
-    folder = tempfile.mkdtemp(prefix="envoi-kernels-")
-    atexit.register(_remove, folder, process)
-    return Path(folder)
-
-
-def _remove(folder: str, process: int) -> None:
-    if os.getpid() == process:  # and not one that was forked from it
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def is_on_disk(digest: str) -> bool:
     """Returns True if the machine code of a kernel is on disk, for any machine."""
-    return any(cache_folder().glob(f"{digest}-*.kernel"))
+    folder = cache_folder()
+    return folder is not None and any(folder.glob(f"{digest}-*.kernel"))
 
 
 def kernel_of(
@@ -158,14 +142,15 @@ def kernel_of(
 
     context: Any = cpu_target.target_context
     machine = blake2s(repr(context.codegen().magic_tuple()).encode(), digest_size=4).hexdigest()
-    file = cache_folder() / f"{digest}-{machine}.kernel"
+    folder = cache_folder()
+    file = None if folder is None else folder / f"{digest}-{machine}.kernel"
     with global_compiler_lock:
-        loaded = _load(file, context)
+        loaded = None if file is None else _load(file, context)
         if loaded is None:
             started = time.perf_counter()
             loaded = _compile(*make(), options)
             seconds = time.perf_counter() - started
-            if _save(loaded, file) and seconds > SLOW:
+            if file is not None and _save(loaded, file) and seconds > SLOW:
                 print(  # noqa: T201
                     f"envoi: compiled {title} in {seconds:.1f} s; later processes load it from disk", file=sys.stderr
                 )
