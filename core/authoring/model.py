@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from functools import lru_cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -33,8 +31,6 @@ UNSET: Any = None
 
 _OPTIONAL = ("truncated", "discount", "info")
 """The optional functions. A step omits the ones that the author did not write."""
-
-_functions = attrgetter(*(f"{name}.__func__" for name in _OPTIONAL))
 
 
 class AnyModel(Process):
@@ -203,8 +199,8 @@ class Model(AnyModel, Env):
 
     def step_program(self) -> Program:
         """Returns the stages of a step: calls to the functions that the author wrote."""
-        self._written_without = functions = _optional_functions(self)
-        written = [n for n, function in zip(_OPTIONAL, functions, strict=True) if function is not getattr(Model, n)]
+        self._written_without = _optional_functions(self)
+        written = [name for name in _OPTIONAL if name in written_functions(self)]
         names: dict[str, Any] = {"model": self}
         rewarder = "model.reward"
         if self._rewarder is not None:
@@ -284,19 +280,12 @@ class Model(AnyModel, Env):
 
 def written_functions(model: Model) -> frozenset[str]:
     """Returns the names of the optional functions that the model's author wrote."""
-    return _written(_optional_functions(model))
-
-
-@lru_cache(maxsize=64)
-def _written(functions: tuple[Any, ...]) -> frozenset[str]:
-    return frozenset(n for n, one in zip(_OPTIONAL, functions, strict=True) if one is not getattr(Model, n))
+    functions = zip(_OPTIONAL, _optional_functions(model), strict=True)
+    return frozenset(name for name, function in functions if function is not getattr(Model, name))
 
 
 def _optional_functions(model: Model) -> tuple[Any, ...]:
     """Returns the model's present optional functions, in the order of `_OPTIONAL`."""
-    try:
-        return _functions(model)
-    except AttributeError:  # one is no method
-        found = (getattr(model, name) for name in _OPTIONAL)
-        written = (getattr(function, "__wrapped__", function) for function in found)  # what `unchanged_states` watches
-        return tuple(getattr(function, "__func__", function) for function in written)
+    found = (getattr(model, name) for name in _OPTIONAL)
+    written = (getattr(function, "__wrapped__", function) for function in found)  # what `unchanged_states` watches
+    return tuple(getattr(function, "__func__", function) for function in written)
