@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .kernel_functions import array_at, copy_of, keep_stream, store, view_of
+from .kernel_functions import array_at, keep_stream, store, view_of
 from .layout import Stream
 
 BOOL, INT = np.dtype(bool), np.dtype(np.int64)
@@ -93,7 +93,7 @@ def make_kernel(
                 if moves_at_random:
                     keep_stream(saved, bits, i, 0)
                 dynamics = Stream(bits[i, 0], bits[i, 1], bits[i, 2], bits[i, 3])
-                state, action = copy_of(before, i), view_of(actions, i)
+                state, action = view_of(before, i), view_of(actions, i)
                 new = transition(own, state, action, dynamics)
                 store(after, i, new)
                 store(rewards, i, reward(own, state, action, new))
@@ -101,7 +101,7 @@ def make_kernel(
                 if seen_at_random:
                     keep_stream(saved, bits, i, 1)
                 noise = Stream(bits[i, 4], bits[i, 5], bits[i, 6], bits[i, 7])
-                now = copy_of(after, i)
+                now = view_of(after, i)
                 store(observations, i, observe(own, now, noise))
                 if not restart[i]:
                     is_over = bool(terminal(own, now))

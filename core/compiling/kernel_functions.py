@@ -13,7 +13,7 @@ import numpy as np
 from llvmlite import ir
 from numba import extending, from_dtype, njit, types
 from numba.core import cgutils
-from numba.np.arrayobj import _empty_nd_impl, load_item, populate_array, store_item
+from numba.np.arrayobj import load_item, populate_array, store_item
 
 from .exact_numbers import BOOL, FLOAT, INT, WIDE, is_scalar, refuse, shown
 
@@ -79,38 +79,28 @@ def _values(builder: Any, tree: Any, value: Any) -> list[Any]:
     return cgutils.unpack_tuple(builder, value) if isinstance(tree, types.BaseTuple) else [value]
 
 
-def _reading(copies: bool) -> Any:
-    """Returns a function that reads one lane of a tree of arrays."""
+@intrinsic
+def view_of(typing: Any, tree: Any, lane: Any) -> Any:
+    """Reads one lane of a tree of arrays; its arrays share the memory of the lanes."""
+    rows = _parts(tree)
+    kinds = [types.Array(one.dtype, one.ndim - 1, "C") if one.ndim > 1 else one.dtype for one in rows]
+    is_tuple = isinstance(tree, types.BaseTuple)
+    result: Any = types.BaseTuple.from_types(kinds, getattr(tree, "instance_class", None)) if is_tuple else kinds[0]
 
-    def typed(typing: Any, tree: Any, lane: Any) -> Any:
-        rows = _parts(tree)
-        kinds = [types.Array(one.dtype, one.ndim - 1, "C") if one.ndim > 1 else one.dtype for one in rows]
-        is_tuple = isinstance(tree, types.BaseTuple)
-        result: Any = types.BaseTuple.from_types(kinds, getattr(tree, "instance_class", None)) if is_tuple else kinds[0]
-
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            found: list[Any] = []
-            for row, kind, value in zip(rows, kinds, _values(builder, tree, arguments[0]), strict=True):
-                own = context.make_array(row)(context, builder, value)
-                place = [arguments[1], *[_WORD(0)] * (row.ndim - 1)]
-                pointer = cgutils.get_item_pointer(context, builder, row, own, place)
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        found: list[Any] = []
+        for row, kind, value in zip(rows, kinds, _values(builder, tree, arguments[0]), strict=True):
+            own = context.make_array(row)(context, builder, value)
+            place = [arguments[1], *[_WORD(0)] * (row.ndim - 1)]
+            pointer = cgutils.get_item_pointer(context, builder, row, own, place)
+            if row.ndim == 1:
+                found.append(load_item(context, builder, row, pointer))
+            else:
                 lengths = cgutils.unpack_tuple(builder, own.shape)[1:]
-                if row.ndim == 1:
-                    found.append(load_item(context, builder, row, pointer))
-                elif not copies:
-                    found.append(_array(context, builder, kind, pointer, lengths))
-                else:
-                    made = _empty_nd_impl(context, builder, kind, lengths)
-                    cgutils.raw_memcpy(builder, made.data, pointer, made.nitems, made.itemsize)
-                    found.append(made._getvalue())
-            return context.make_tuple(builder, result, found) if is_tuple else found[0]
+                found.append(_array(context, builder, kind, pointer, lengths))
+        return context.make_tuple(builder, result, found) if is_tuple else found[0]
 
-        return result(tree, INT), build
-
-    return intrinsic(typed)
-
-
-view_of, copy_of = _reading(copies=False), _reading(copies=True)
+    return result(tree, INT), build
 
 
 def bounds_check(bounds: Sequence[tuple[Any, Any] | None]) -> Any:

@@ -48,8 +48,6 @@ class Leaves:
         if len(leaves) != len(self.shapes):
             return False
         for leaf, shape, dtype in zip(leaves, self.shapes, self.dtypes, strict=True):
-            if leaf is None:
-                continue
             if not isinstance(leaf, np.ndarray) or leaf.shape != (n, *shape):
                 return False
             if leaf.dtype != dtype and not (dtype == np.float64 and leaf.dtype == np.int64):
@@ -68,5 +66,4 @@ class Records(Leaves):
     def write(self, records: np.ndarray[Any, Any], leaves: Sequence[Any]) -> None:
         """Copies columns of n lanes into records."""
         for name, leaf in zip(self.example, leaves, strict=True):
-            if leaf is not None:
-                records[name] = leaf
+            records[name] = leaf
