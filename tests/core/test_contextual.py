@@ -844,7 +844,7 @@ def test_unknown_choices_are_refused_at_once():
         Contextual("Pendulum-v1", MASSES)
 
 
-@pytest.mark.parametrize("lanes", [None, 2])
+@pytest.mark.parametrize("lanes", [None, 1, 2])
 @pytest.mark.parametrize(
     "refused", [{"seed": -4}, {"seed": [1, 2, 3]}, {"options": {"context": {"g": "x"}}}, {"options": {"g": -9e9}}]
 )

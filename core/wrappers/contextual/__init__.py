@@ -174,12 +174,12 @@ class Contextual(Lifted):
         elif obs_context_as_dict is not None:
             layout = partial(put_beside, keys=("obs", "context"), by_name=obs_context_as_dict)
         self._binding = binding_of(bind, env)
-        self._sets_lanes = self._binding.sets_features and (n_envs or getattr(env, "batch_size", None)) is not None
         if n_envs is not None and n_envs != (getattr(env, "batch_size", None) or 1):
             env = self._env_inside = lanes_of(env, n_envs) if self.one_by_one else batch(env, n_envs)
         most = max_episode_length
         self.max_episode_length = None if most is None else at_least(most, 1, "max_episode_length")
         self._lanes: int | None = getattr(env, "batch_size", None)
+        self._sets_lanes = self._binding.sets_features and self._lanes is not None
         selector = selector_of(context_selector, context_selector_kwargs)
         set_of_contexts, default = full_set(env, self._binding, contexts, default_context)
         first = next(iter(set_of_contexts.items()))
