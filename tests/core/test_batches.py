@@ -17,45 +17,10 @@ from envoi.lane_values import lane, put, stack, take
 from envoi.models import MODELS, CartPole, Catch, GridWorld, make
 from envoi.protocol.batch_env import full_lanes_step
 from envoi.protocol.fast_steps import fast_step
-from envoi.seeding import lane_seeds
 
 N = 4
 
 
-class Nested(Count):
-    """Values in dicts, and a discount that is an array."""
-
-    observation_spec = {"at": envoi.Array((2,)), "deep": (envoi.Discrete(99), {})}
-    action_spec = {"left": envoi.Discrete(3), "right": (envoi.Array((2,), "float64"), {})}
-    reward_spec = envoi.Array((2,), "float32")
-    discount_spec = envoi.Array((2,), "float32", 0, 1)
-
-    def transition(self, state, action, rng):
-        return state + float(action["left"]) + float(action["right"][0].sum())
-
-    def observe(self, state, rng):
-        return {"at": np.full(2, state, np.float32), "deep": (np.int64(state) % 99, {})}
-
-    def reward(self, state, action, next_state):
-        return np.array([state, next_state], np.float32)
-
-    def terminal(self, state):
-        return state > 4
-
-    def discount(self, state):
-        return np.array([0.5, 0.25], np.float32) if state < 2 else None
-
-
-PLAIN = {
-    "model": Walk,
-    "limited": lambda: TimeLimit(Walk(), 6),
-    "validated": lambda: Validated(TimeLimit(Walk(), 9)),
-    "nested": Nested,
-    # A batch model in a loop: what a batch of it is measured against.
-    "flock": Flock,
-    "limited carts": lambda: TimeLimit(Carts(), 15),
-}
-every_plain = pytest.mark.parametrize("make_env", PLAIN.values(), ids=PLAIN)
 every_model = pytest.mark.parametrize("name", MODELS)
 
 
@@ -67,11 +32,6 @@ KINDS = {"loop": lambda: in_a_loop(Walk), "model": lambda: envoi.batch(Flock(), 
 every_kind = pytest.mark.parametrize("make_env", KINDS.values(), ids=KINDS)
 
 
-def like_a_step(env, reset):
-    """The step of a lane that is restarted."""
-    return envoi.Step(reset.observation, np.zeros(env.reward_spec.shape), False, False, 1.0, reset.info)
-
-
 def compare(spec, step, index, alone):
     """Lane `index` of a batched step against the step of one environment alone."""
     assert exact(lane(spec, step.observation, index)) == exact(alone.observation)
@@ -79,52 +39,6 @@ def compare(spec, step, index, alone):
     assert (step.terminated[index], step.truncated[index]) == (alone.terminated, alone.truncated)
     assert np.array_equal(step.discount[index], np.broadcast_to(alone.discount, step.discount[index].shape))
     assert exact(step.info[index]) == exact(alone.info)
-
-
-@every_plain
-@settings(max_examples=8)
-@given(st.integers(0, 2**32) | st.lists(st.integers(0, 99), min_size=N, max_size=N), st.booleans())
-def test_a_lane_is_the_environment_alone_with_the_lanes_seed(make_env, seed, within_step):
-    batch, alone = in_a_loop(make_env), [make_env() for _ in range(N)]
-    first = batch.reset(seed=seed)
-    for index, (env, own) in enumerate(zip(alone, lane_seeds(seed, N), strict=True)):
-        reset = env.reset(seed=own)
-        assert exact(lane(env.observation_spec, first.observation, index)) == exact(reset.observation)
-        assert exact(first.info[index]) == exact(reset.info)
-    over, ends, spec = np.zeros(N, bool), np.zeros(N, int), batch.observation_spec
-    for _ in range(60):
-        actions = batch.sample_action()
-        if within_step:
-            step = batch.step(actions, restart=over)
-            for index, env in enumerate(alone):
-                action = lane(batch.action_spec, actions, index)
-                own = like_a_step(env, env.reset()) if over[index] else env.step(action)
-                compare(spec, step, index, own)
-            over = step.terminated | step.truncated
-        else:
-            step = batch.step(actions)
-            for index, env in enumerate(alone):
-                compare(spec, step, index, env.step(lane(batch.action_spec, actions, index)))
-            over = step.terminated | step.truncated
-            if over.any():
-                begun = batch.reset(mask=over)
-                for index in np.flatnonzero(over):
-                    reset = alone[index].reset()
-                    assert exact(lane(spec, begun.observation, index)) == exact(reset.observation)
-                    assert exact(begun.info[index]) == exact(reset.info)
-                for index in np.flatnonzero(~over):
-                    assert exact(lane(spec, begun.observation, index)) == exact(alone[index].observation)
-                    assert begun.info[index] == {}
-        ends += over
-        assert [exact(state) for state in batch.state] == [exact(env.state) for env in alone]
-    assert ends.min() > 0
-
-
-@every_model
-@settings(max_examples=6)
-@given(st.integers(0, 2**32), st.integers(1, 6))
-def test_equal_seeds_and_numbers_of_lanes_reproduce(name, seed, n):
-    assert trace(envoi.batch(make(name), n), 40, seed) == trace(envoi.batch(make(name), n), 40, seed)
 
 
 @settings(max_examples=6)

@@ -8,12 +8,10 @@ import pytest
 from depth import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from traces import exact
 
 import envoi
 from envoi import TimeLimit
 from envoi.adapters import to_gymnasium
-from envoi.lane_values import take
 from envoi.models import MODELS, CartPole, Catch, GridWorld, Pendulum, make
 from envoi.models.cartpole import ANGLE_LIMIT, X_LIMIT
 from envoi.models.gridworld import WALLS
@@ -197,26 +195,3 @@ def test_four_rooms_are_as_far_apart_as_on_their_map(seed):
         depth += 1
     assert depth == distances(first[2:4])[first[:2]]
     assert sum(env.reward(first, 0, state) for state in states) == 1
-
-
-@pytest.mark.parametrize("model", [Catch, CartPole, Pendulum, GridWorld])
-@settings(max_examples=3)
-@given(seeds)
-def test_a_lane_is_the_model_alone(model, seed):
-    lanes = envoi.batch(model(), 3, compiled=False)
-    lanes.reset(seed=seed)
-    alone = [model() for _ in range(3)]
-    for env, own in zip(alone, lanes.seeds_of_lanes(seed), strict=True):
-        env.reset(seed=own)
-    over = np.zeros(3, bool)
-    for _ in range(12):
-        action = lanes.sample_action()
-        step = lanes.step(action, over)
-        for i, env in enumerate(alone):
-            if over[i]:
-                assert exact(env.reset().observation) == exact(take(step.observation, i))
-            else:
-                single = env.step(action[i])
-                assert exact(single.observation) == exact(take(step.observation, i))
-                assert (single.reward, single.terminated) == (step.reward[i], step.terminated[i])
-        over = step.terminated | step.truncated

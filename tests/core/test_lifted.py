@@ -2,20 +2,21 @@
 
 import copy
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
-from compiled_models import Pole
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import Breakable, Diary, Flock, Leaving, Walk
+from small_models import Breakable, Count, Diary, Flock, Leaving, Walk
 from traces import exact
 
 import envoi
 import envoi.models
 from envoi.integrations.check import check_env
-from envoi.lane_values import lane
+from envoi.lane_values import lane, stack
 from envoi.protocol.fast_steps import fast_step
+from envoi.seeding import lane_seeds
 
 
 class Mirrored(envoi.Lifted):
@@ -47,16 +48,43 @@ WRAPPINGS = {
 }
 
 
+class Nested(Count):
+    """Values in dicts, and a discount that is an array."""
+
+    observation_spec = {"at": envoi.Array((2,)), "deep": (envoi.Discrete(99), {})}
+    action_spec = {"left": envoi.Discrete(3), "right": (envoi.Array((2,), "float64"), {})}
+    reward_spec = envoi.Array((2,), "float32")
+    discount_spec = envoi.Array((2,), "float32", 0, 1)
+
+    def transition(self, state, action, rng):
+        return state + float(action["left"]) + float(action["right"][0].sum())
+
+    def observe(self, state, rng):
+        return {"at": np.full(2, state, np.float32), "deep": (np.int64(state) % 99, {})}
+
+    def reward(self, state, action, next_state):
+        return np.array([state, next_state], np.float32)
+
+    def terminal(self, state):
+        return state > 4
+
+    def discount(self, state):
+        return np.array([0.5, 0.25], np.float32) if state < 2 else None
+
+
+MODELS = {"nested": Nested, "flock": Flock, **{name: partial(envoi.models.make, name) for name in envoi.models.MODELS}}
+
+
 def wrapped(env, name):
-    for wrap in WRAPPINGS[name]:
+    for wrap in WRAPPINGS.get(name, ()):
         env = wrap(env)
     return env
 
 
-def walks(n, name):
-    """n lanes of a random walk in wrappers, and each of them alone in the same."""
-    envs = [Walk() for _ in range(n)]
-    return wrapped(envoi.Lanes(envs), name), [wrapped(Walk(), name) for _ in range(n)]
+def lanes_and_alone(n, name):
+    """n lanes of a random walk in wrappers, or of a model, and each of them alone in the same."""
+    make = MODELS.get(name, Walk)
+    return wrapped(envoi.Lanes([make() for _ in range(n)]), name), [wrapped(make(), name) for _ in range(n)]
 
 
 def same_lane(batch, step, index, one):
@@ -71,21 +99,22 @@ def same_lane(batch, step, index, one):
 masks = st.lists(st.booleans(), min_size=3, max_size=3).map(np.array)
 
 
-@pytest.mark.parametrize("name", WRAPPINGS)
+@pytest.mark.parametrize("name", [*WRAPPINGS, *MODELS])
 @settings(max_examples=15)
 @given(data=st.data())
 def test_a_wrapped_batch_is_each_lane_alone(name, data):
     n = 3
-    batch, alone = walks(n, name)
-    first = batch.reset(seed=list(range(n)))
+    batch, alone = lanes_and_alone(n, name)
+    seed = data.draw(st.integers(0, 2**32) | st.lists(st.integers(0, 99), min_size=n, max_size=n), "seed")
+    first = batch.reset(seed=seed)
     over = np.zeros(n, bool)
-    for index, env in enumerate(alone):
-        np.testing.assert_equal(
-            lane(batch.observation_spec, first.observation, index), env.reset(seed=index).observation
-        )
+    for index, (env, own_seed) in enumerate(zip(alone, lane_seeds(seed, n), strict=True)):
+        own = env.reset(seed=own_seed)
+        np.testing.assert_equal(lane(batch.observation_spec, first.observation, index), own.observation)
+        assert first.info[index] == own.info
     for _ in range(data.draw(st.integers(1, 12), "steps")):
         kinds = data.draw(st.sampled_from([(), ("restart",), ("hold",), ("restart", "hold"), ("reset",)]), "kinds")
-        action = np.array([alone[0].sample_action() for _ in range(n)])
+        action = stack(batch.action_spec, [alone[0].sample_action() for _ in range(n)])
         if kinds == ("reset",):
             begins = data.draw(masks, "reset") | over
             result = batch.reset(mask=begins)
@@ -100,11 +129,12 @@ def test_a_wrapped_batch_is_each_lane_alone(name, data):
         step = batch.step(action, restart & ~hold, hold)
         for index, env in enumerate(alone):
             if not (restart | hold)[index]:
-                same_lane(batch, step, index, env.step(action[index]))
+                same_lane(batch, step, index, env.step(lane(batch.action_spec, action, index)))
                 over[index] = step.terminated[index] | step.truncated[index]
                 continue
             observation, info = (env.observation, {}) if hold[index] else env.reset()
-            same_lane(batch, step, index, envoi.Step(observation, 0.0, False, False, 1.0, info))
+            none, one = np.zeros(env.reward_spec.shape), np.ones(env.discount_spec.shape)
+            same_lane(batch, step, index, envoi.Step(observation, none, False, False, one, info))
             over[index] &= hold[index]
         for index, env in enumerate(alone):
             np.testing.assert_equal(lane(batch.observation_spec, batch.observation, index), env.observation)
@@ -153,16 +183,6 @@ def test_agents_that_are_lanes_share_a_context():
     inside = envoi.Contextual(envoi.models.RockPaperScissors(), contexts, hide_context=True)
     infos = [envoi.AgentLanes(inside).reset().info for _ in range(2)]
     assert [[info["context_id"] for info in each] for each in infos] == [["short"] * 2, ["long"] * 2]
-
-
-def test_a_lane_cannot_both_begin_and_pause():
-    both, one = np.array([True, True]), np.array([False, True])
-    flock = envoi.batch(Flock(), 2)
-    batches = [envoi.Lanes([Walk(), Walk()]), flock, envoi.TimeLimit(flock, 3), envoi.Validated(flock)]
-    for batch in (*batches, envoi.batch(Pole(), 2, compiled=True)):
-        batch.reset(seed=0)
-        with pytest.raises(envoi.SpecError, match=r"hold: lanes \[1\] are in restart, too"):
-            batch.step(np.array([0, 0]), both, one)
 
 
 def test_a_step_without_hold_is_refused_where_lanes_wait():
