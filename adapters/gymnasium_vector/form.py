@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from envoi import Array, Env, Infos, LossyConversion, Reset, Step, UnknownName
 from envoi.lane_values import lane
-from envoi.protocol.batch_env import BatchEnv, as_mask, full_lanes_step
+from envoi.protocol.batch_env import as_mask, full_lanes_step
 from envoi.protocol.fast_steps import VALUES_AND_ENDS, step_around
 from envoi.spec.arrays import ARRAYS
 
@@ -54,7 +54,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
     _framework = NAME
     _of_lanes = True
     _planned = ("_encode", "_encode_one", "_decode", "_step", "_attributes")
-    _memory = ("_over", "_last", "begun", "_np_random_seed")
+    _memory = ("_over", "_last", "begun")
 
     def __init__(
         self, core: Env, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, validate: bool = False
@@ -62,7 +62,6 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         self._mode = mode_named(autoreset_mode)
         self._last: Any = None  # a `Reset`, or the result of a fast step
         self.begun: Reset | None = None
-        self._np_random_seed: Any = -1  # -1 if unknown in all lanes, else a tuple of the seed of each
         self._over: NDArray[np.bool_] | None = None  # the lanes that are reset in the next step
         self._returned_infos: dict[Any, Any] = {}
         super().__init__(core, validate)
@@ -102,8 +101,6 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
             mask = as_mask(options["reset_mask"], self.num_envs, "options['reset_mask']")
             options = {key: value for key, value in options.items() if key != "reset_mask"} or None
         result = self._env.reset(seed=seed, options=options, mask=mask)
-        if seed is not None:
-            self._note_seeds(seed, mask)
         if mask is None or self._over is None:
             self._over = None
         else:
@@ -255,32 +252,11 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         # gymnasium's `__del__` closes the environment, but the core may be used without its form.
         pass
 
-    def _note_seeds(self, seed: Any, mask: Any) -> None:
-        batch, known = _batch_inside(self.core), self.np_random_seed
-        if is_of(getattr(batch, "source", None), NAME):  # which knows them
-            return
-        begun: list[bool] = [True] * self.num_envs if mask is None else mask.tolist()
-        new = batch.seeds_of_lanes(int(seed)) if np.ndim(seed) == 0 else seed
-        self._np_random_seed = tuple(
-            int(one) if begins and one is not None else old for one, begins, old in zip(new, begun, known, strict=True)
-        )
-
     @property
     def np_random_seed(self) -> Any:
-        """The seed of each lane's generator, n integers, or -1 if unknown.
-
-        For a gymnasium source, these are its own seeds: one integer if its lanes share a generator.
-        """
-        source: Any = getattr(_batch_inside(self.core), "source", None)
-        if is_of(source, NAME):
-            return source.np_random_seed
-        seeds = self._np_random_seed
-        return seeds if isinstance(seeds, tuple) else (seeds,) * self.num_envs
-
-
-def _batch_inside(core: Any) -> Any:
-    """Returns the innermost batch, without the wrappers around it."""
-    return next(layer for layer in core_layers(core) if isinstance(layer, BatchEnv))
+        """The seeds of a gymnasium source (one integer if lanes share a generator), else -1 (unknown) for each lane."""
+        source: Any = getattr(core_layers(self.core)[-1], "source", None)
+        return source.np_random_seed if is_of(source, NAME) else (-1,) * self.num_envs
 
 
 def mode_named(mode: AutoresetMode | str) -> AutoresetMode:

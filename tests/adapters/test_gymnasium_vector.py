@@ -386,22 +386,6 @@ def test_the_caller_keeps_its_options_its_mask_and_its_infos():
             env.reset(options={"reset_mask": wrong})
 
 
-def test_the_seed_of_each_lane_can_be_read():
-    env = to_gymnasium_vector(Plays(2), 3)
-    assert env.np_random_seed == (-1, -1, -1)
-    env.reset(seed=7)
-    assert env.np_random_seed == tuple(lane_seeds(7, 3))
-    env.reset(seed=[1, 2, None])
-    assert env.np_random_seed == (1, 2, lane_seeds(7, 3)[2])
-    env.reset(seed=9, options={"reset_mask": np.array([True, False, False])})
-    assert env.np_random_seed == (lane_seeds(9, 3)[0], 2, lane_seeds(7, 3)[2])
-    with pytest.raises(SpecError, match="seed"):
-        env.reset(seed=[1])
-    form = to_gymnasium_vector(Flock(), 3)  # its lanes share a generator
-    form.reset(seed=4)
-    assert form.np_random_seed == (4, 4, 4)
-
-
 # Infos.
 
 
@@ -595,7 +579,6 @@ def test_several_agents_become_the_lanes():
     form = to_gymnasium_vector(env)
     assert form.num_envs == len(env.possible_agents)
     observation, _ = form.reset(seed=0)
-    assert form.np_random_seed == (0, 0)
     assert form.observation_space.contains(observation)
     for _ in range(40):
         observation, reward, terminated, _, _ = form.step(form.action_space.sample())
