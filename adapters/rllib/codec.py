@@ -5,16 +5,16 @@ They convert one value, or the values of all lanes of a batch. The table is in `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from envoi import Array, Discrete, Env, LossyConversion, MultiBinary, MultiDiscrete, MultiEnv, Spec
-from envoi.spec import SpecTree, spec_equal
+from envoi.spec import SpecTree
 from envoi.tree import children, leaves, rebuild
 
 from ..conversion import refusal
@@ -153,12 +153,12 @@ class Codec:
     """
 
     def __init__(self, env: Env, *, structured: bool = False, masked: bool = False) -> None:
-        ((_, part),) = _parts(env, masked)
-        self._set(part, structured)
+        ((_, observation, action, reward),) = agents_specs(env)
+        self._set("", observation, action, reward, structured, masked)
 
     @classmethod
     def each(cls, env: MultiEnv, *, structured: bool = False, masked: bool = False) -> dict[Any, Self]:
-        """Returns the codec of each possible agent; agents with equal specs share one.
+        """Returns the codec of each possible agent.
 
         Args:
             env: The core environment.
@@ -168,59 +168,40 @@ class Codec:
         Raises:
             LossyConversion: A leaf of some agent has no canonical form.
         """
-        made: list[tuple[_Part, Self]] = []
         found: dict[Any, Self] = {}
-        for agent, part in _parts(env, masked):
-            codec = next((codec for other, codec in made if part.equals(other)), None)
-            if codec is None:
-                codec = cls.__new__(cls)
-                codec._set(part, structured)
-                made.append((part, codec))
-            found[agent] = codec
+        for agent, observation, action, reward in agents_specs(env):
+            found[agent] = codec = cls.__new__(cls)
+            codec._set(f"[{agent!r}]", observation, action, reward, structured, masked)
         return found
 
-    def _set(self, part: _Part, structured: bool) -> None:
-        if part.reward_loss is not None:
-            raise part.reward_loss
-        plan = structured_plan if structured else observation_plan
-        self.observation_space, self.encode, self.encode_batch = plan(part.observation, f"observation{part.place}")
-        self.action_space, self.decode, self.decode_batch = action_plan(part.action, f"action{part.place}")
-
-
-class _Part(NamedTuple):
-    """The specs of one agent; `place` names the agent in the path of a leaf, such as `['a']` in `observation['a']`."""
-
-    place: str
-    observation: SpecTree
-    action: SpecTree
-    reward: SpecTree
-
-    def equals(self, other: _Part) -> bool:
-        return all(map(spec_equal, self[1:], other[1:]))
-
-    @property
-    def reward_loss(self) -> LossyConversion | None:
-        if isinstance(self.reward, Array) and self.reward.shape == ():
-            return None
-        path = f"reward{self.place}"
-        return LossyConversion(path, "shape", repr(self.reward), NAME, "set a rewarder that gives one number")
-
-
-def _parts(env: Env | MultiEnv, masked: bool = False) -> Iterator[tuple[Any, _Part]]:
-    """Yields the specs of each agent; if `masked`, leaves out the action masks in the observations."""
-    for agent, observation, action, reward in agents_specs(env):
+    def _set(
+        self, place: str, observation: SpecTree, action: SpecTree, reward: SpecTree, structured: bool, masked: bool
+    ) -> None:
+        """Makes the conversions; `place` names the agent in paths of leaves, such as `['a']` in `observation['a']`."""
+        if (refused := _reward_loss(reward, place)) is not None:
+            raise refused
         seen = without_mask(observation, action) if masked else observation
-        yield agent, _Part("" if isinstance(env, Env) else f"[{agent!r}]", seen, action, reward)
+        plan = structured_plan if structured else observation_plan
+        self.observation_space, self.encode, self.encode_batch = plan(seen, f"observation{place}")
+        self.action_space, self.decode, self.decode_batch = action_plan(action, f"action{place}")
+
+
+def _reward_loss(reward: SpecTree, place: str) -> LossyConversion | None:
+    if isinstance(reward, Array) and reward.shape == ():
+        return None
+    hint = "set a rewarder that gives one number"
+    return LossyConversion(f"reward{place}", "shape", repr(reward), NAME, hint)
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
     """Lists the parts of a core environment that RLlib's networks receive less precisely or not at all."""
     found: list[Loss] = []
-    for _, part in _parts(env):
-        found += _losses_in(part.observation, f"observation{part.place}", observation_leaf, observation_plan)
-        found += _losses_in(part.action, f"action{part.place}", action_leaf, action_plan)
-        if part.reward_loss is not None:
-            found.append(Loss.of(part.reward_loss))
+    for agent, observation, action, reward in agents_specs(env):
+        place = "" if isinstance(env, Env) else f"[{agent!r}]"
+        found += _losses_in(observation, f"observation{place}", observation_leaf, observation_plan)
+        found += _losses_in(action, f"action{place}", action_leaf, action_plan)
+        if (refused := _reward_loss(reward, place)) is not None:
+            found.append(Loss.of(refused))
     return found
 
 

@@ -105,12 +105,10 @@ def played(env, seed, episodes=3, actions=0):
 # The form.
 
 
-def test_each_agent_has_its_canonical_spaces_and_equal_agents_share_their_codec():
+def test_each_agent_has_its_canonical_spaces():
     form = form_of(load("envoi:pursuit"))
     assert form.agents == form.possible_agents == list(form.core.possible_agents)
     assert all(space == spaces.Box(-4, 4, (4,), np.float32) for space in form.observation_spaces.values())
-    assert form.codecs["hunter_0"] is form.codecs["hunter_1"]
-    assert form.codecs["hunter_0"] is not form.codecs["prey"]
     assert [form.get_action_space(agent).n for agent in form.agents] == [4, 4, 5]
     assert list(form.observation_space.spaces) == form.agents
 
