@@ -22,7 +22,7 @@ from envoi.steps.program import VALUES, Program, Stage, library_name
 from envoi.steps.record import NOT_BEGUN
 
 from ..shared.arrival import Copy, incoming, is_number, owned
-from ..shared.exported import MultiForm
+from ..shared.exported import OpenForm, several_agents
 from ..shared.imported import Imported, MultiCoreHolder, takes_options
 from .specs import decoder, encoder, from_space, like_source, to_space
 
@@ -35,10 +35,14 @@ def agent_space(spec: SpecTree, path: str, target: str) -> spaces.Space[Any]:
         raise LossyConversion(error.path, error.field, error.source, target, error.hint) from error
 
 
-class AgentsForm(MultiForm):
+class AgentsForm(OpenForm, MultiCoreHolder):
     """Base of multi-agent forms."""
 
     _planned = ("_encoders", "_decoders", "_encode_state", "_step")
+
+    def _inner(self) -> MultiEnv:
+        self.multi = several_agents(self.core)
+        return self.multi
 
     def _plan(self) -> None:
         multi, exact = self.multi, self._env is not self.multi

@@ -12,7 +12,7 @@ from envoi.batching.batch_model import ModelBatch
 from envoi.wrapping.delegate import Around
 
 from .contexts import TakesContext
-from .imported import CoreHolder, MultiCoreHolder, Planned, SeedsSource, declared_names
+from .imported import CoreHolder, Planned, SeedsSource, declared_names
 from .introspection import attribute, inner_layer
 
 _PROTOCOLS = (
@@ -249,14 +249,6 @@ class OpenForm(AnyForm):
 def several_agents(env: Env | MultiEnv, agent: str = "agent_0") -> MultiEnv:
     """Converts an environment to a `MultiEnv`; a single agent gets the name `agent`."""
     return env if isinstance(env, MultiEnv) else as_multi(env, agent)
-
-
-class MultiForm(OpenForm, MultiCoreHolder):
-    """Base of the multi-agent forms."""
-
-    def _inner(self) -> MultiEnv:
-        self.multi = several_agents(self.core)
-        return self.multi
 
 
 def context_holder(core: Any, form: str | None = None) -> Any:
