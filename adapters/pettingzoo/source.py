@@ -38,7 +38,7 @@ class FromZoo(ImportedAgents):
     turns_in_infos = False
     _framework = NAME
 
-    _planned = ("_take_state", "_dtypes", "_prepared_for", "_each", "_false", "_silent", "_slots")
+    _planned = ("_take_state", "_dtypes", "_prepared_for", "_each", "_false", "_silent")
     _memory = ("_news", "_next_seed", "_listed")
 
     def __init__(self, source: Any, copy: Copy, at_once: bool) -> None:
@@ -86,11 +86,6 @@ class FromZoo(ImportedAgents):
         self._false = dict.fromkeys(agents, False)
         # If masks come from observations, infos are never empty.
         self._silent = None if self._masked else {agent: {} for agent in agents}
-        self._prepare_turn()
-
-    def _prepare_turn(self) -> None:
-        """Prepares what each step needs while the same agents act."""
-        self._slots = dict.fromkeys(self._roster.acting)  # in which the actions get their order
 
     @property
     def _seen(self) -> dict[Any, Any]:
@@ -119,8 +114,6 @@ class FromZoo(ImportedAgents):
         self._roster = roster
         if playing and playing != self._prepared_for:
             self._prepare()
-        else:
-            self._prepare_turn()
 
     def _abandon(self) -> None:
         """Ends the episode of all agents, because the source cannot continue it."""
@@ -137,7 +130,6 @@ class FromZoo(ImportedAgents):
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
         result = super()._begin(seed, options)
         self._news = None
-        self._prepare_turn()
         return result
 
     def _source_seed(self, seed: int | None) -> int | None:
@@ -257,7 +249,7 @@ class FromPettingZoo(FromZoo):
     def source_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
         # A new mapping in the core's order, because the source may keep it, or change it in place.
         self._roster.check_actions(actions)
-        sent = {**self._slots, **actions}
+        sent = {agent: actions[agent] for agent in self._roster.acting}
         if encoders := self._encoders:
             sent = {agent: encoders[agent](one) if agent in encoders else one for agent, one in sent.items()}
         before = None if self._rewarder is None else self.state
@@ -272,7 +264,7 @@ class FromPettingZoo(FromZoo):
         """See `envoi.protocol.fast_steps.rows_step`."""
         agents = self.possible_agents
         sent = dict(zip(agents, actions))  # noqa: B905 (they are counted, and it takes its time)
-        if self._rewarder is not None or len(self._slots) != len(agents) or self._row_dtype is None:
+        if self._rewarder is not None or len(self._roster.acting) != len(agents) or self._row_dtype is None:
             return self.source_step(sent)
         for agent, encode in self._encoders.items():
             sent[agent] = encode(sent[agent])
@@ -356,7 +348,7 @@ class FromPettingZooAEC(FromZoo):
 
     _framework = AEC
     _memory = ("_current",)
-    _planned = ("_native", "_selected")
+    _planned = ("_native",)
 
     def __init__(self, source: AECEnv[Any, Any, Any], copy: Copy = "auto", simultaneous: bool = False) -> None:
         super().__init__(source, copy, simultaneous)
@@ -366,10 +358,6 @@ class FromPettingZooAEC(FromZoo):
     def _plan(self) -> None:
         super()._plan()
         self._native: Any = self._holder()
-
-    def _prepare_turn(self) -> None:
-        super()._prepare_turn()
-        self._selected: Any = next(iter(self._roster.acting), None)
 
     def _holder(self) -> Any:
         """Returns the layer to read `rewards` and the like from: the innermost one if no wrapper has its own."""
@@ -393,8 +381,9 @@ class FromPettingZooAEC(FromZoo):
     def source_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
         if self.at_once:
             return self._cycle_step(actions)
-        native, source, agent = self._native, self.source, self._selected
+        native, source = self._native, self.source
         self._roster.check_actions(actions)
+        (agent,) = self._roster.acting
         before = None if self._rewarder is None else self.state
         source.step(actions[agent] if agent not in self._encoders else self._encoders[agent](actions[agent]))
         rewards = native.rewards
@@ -405,7 +394,7 @@ class FromPettingZooAEC(FromZoo):
         one = source.observe(agent)
         if type(one) is not ndarray or one.dtype is not self._dtypes[agent] or is_held(one):
             one = self._takes[agent](one)
-        self._selected, self._saw[agent], self._current = agent, one, (agent,)
+        self._saw[agent], self._current = one, (agent,)
         self._roster = roster = self._roster.with_turn((agent,))
         own_rewards, own_infos = {}, {}
         for each in roster.playing:
