@@ -9,11 +9,11 @@ from typing import Any, TypeGuard, cast
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
-from envoi import Env, EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
+from envoi import EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
 from envoi.lane_values import lane, put_lanes, stack
 from envoi.protocol.batch_env import Mask, make_batch_reset, make_batch_step, step_masks
 from envoi.protocol.env import ENDED_LANES
-from envoi.seeding import Streams, batch_streams, check_seed, lane_seeds
+from envoi.seeding import batch_streams, check_seed, lane_seeds
 from envoi.spec import zeros
 
 from ..gymnasium import from_gymnasium
@@ -74,8 +74,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         # MO-gymnasium's convention for rewards that are not one number.
         rewards = getattr(base, "reward_space", None)
         self.reward_spec = NATIVE_REWARD if rewards is None else from_space(rewards, "reward_space")
-        # A form of envoi, possibly inside wrappers of gymnasium.
-        self._form = base if callable(getattr(base, "returned_infos", None)) and isinstance(base.core, Env) else None
+        self._form = self.form_inside
         if self._form is not None:
             self.reward_spec, self.discount_spec = self._form.core.reward_spec, self._form.core.discount_spec
         # A worker of gymnasium's that shares no memory resets an ended lane again in the step after its reset.
@@ -239,17 +238,13 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
             return self.observation
         return self._form.core.state
 
-    @property
-    def rng(self) -> np.random.Generator:
-        """The source's generator, or the import's own if the lanes have separate ones; settable."""
+    def _source_rng(self) -> np.random.Generator | None:
         generator = self.unwrapped.np_random
-        return generator if isinstance(generator, np.random.Generator) else self.streams.dynamics
+        return generator if isinstance(generator, np.random.Generator) else None  # not a tuple of one for each lane
 
-    @rng.setter
-    def rng(self, generator: np.random.Generator) -> None:
-        self._streams = Streams.from_generator(generator)  # before a core batch inside takes numbers from it
+    def _replace_rng(self, generator: np.random.Generator) -> None:
         base = self.unwrapped
-        if isinstance(base.np_random, np.random.Generator):
+        if self._source_rng() is not None:
             base.np_random = generator
         else:
             seeds = lane_seeds(int(deepcopy(generator).integers(2**63)), self.batch_size)

@@ -16,7 +16,6 @@ from envoi.seeding import lane_seeds
 from ..gymnasium.source import NATIVE_REWARD
 from ..gymnasium.specs import from_space
 from ..gymnasium_vector.source import FromGymnasiumVector, FromSyncVector
-from ..shared.imported import Imported
 from .form import ToSB3
 from .specs import NAME
 
@@ -39,7 +38,6 @@ class FromSB3(FromGymnasiumVector):
     """
 
     _framework = NAME
-    rng = Imported.rng
 
     def _describe(self) -> None:
         source, core = self.source, self.core_inside
@@ -93,6 +91,9 @@ class FromSB3(FromGymnasiumVector):
 
     def _read(self, entries: Mapping[Any, Any]) -> Infos:
         return Infos(entries["infos"])
+
+    def _source_rng(self) -> None:
+        return None
 
     def _replace_rng(self, generator: np.random.Generator) -> None:
         self.unwrapped._seeds = lane_seeds(int(deepcopy(generator).integers(2**63)), self.batch_size)
