@@ -1,8 +1,20 @@
 """Traces of environments, as values that `==` compares exactly: dtype, shape and bytes."""
 
+import copy
+import pickle
+
+import cloudpickle
 import numpy as np
 
 from envoi import Infos
+
+COPIES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
+    "cloudpickle": lambda env: pickle.loads(cloudpickle.dumps(env)),
+}
+"""The ways in which an environment can be copied, by name."""
 
 
 def exact(value):

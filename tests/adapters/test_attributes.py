@@ -1,9 +1,7 @@
 """The attributes of models, wrappers and sources, reached through forms as each framework's users reach for them."""
 
-import pickle
 from copy import deepcopy
 
-import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from absent import optional
 from forms import FORMS
 from gymnasium.vector import SyncVectorEnv
 from small_models import Flock, Walk
+from traces import COPIES
 
 import envoi
 from envoi import SpecError
@@ -118,20 +117,11 @@ def test_an_attribute_that_none_has_is_set_on_the_form_where_that_is_forced():
     assert form.unwrapped.g == 1.5
 
 
-def pickled(env):
-    return pickle.loads(pickle.dumps(env))
-
-
-def sent(env):
-    """A copy as Ray sends it."""
-    return cloudpickle.loads(cloudpickle.dumps(env))
-
-
 OPEN = [name for name, row in FORMS.items() if row.kind != "lanes"]
 
 
 @pytest.mark.filterwarnings("ignore:.*precision narrowed")
-@pytest.mark.parametrize("copied", [lambda form: form, deepcopy, pickled, sent])
+@pytest.mark.parametrize("copied", [lambda form: form, *[COPIES[how] for how in ("deepcopy", "pickle", "cloudpickle")]])
 @pytest.mark.parametrize("name", OPEN)
 def test_a_form_and_its_copies_have_the_attributes_of_the_model(name, copied):
     model = envoi.TimeLimit(Tuned(), 5)

@@ -1,12 +1,10 @@
 """The contexts of imported environments: one protocol, the same as a model's."""
 
 import copy
-import pickle
 import subprocess
 import sys
 from types import SimpleNamespace
 
-import cloudpickle
 import dm_env
 import forms
 import gymnasium
@@ -14,7 +12,7 @@ import numpy as np
 import pytest
 from absent import optional
 from context_features import actions_of, alone, imported, trajectory
-from traces import exact
+from traces import COPIES, exact
 
 import envoi
 from envoi import ContextError, ContextSpace, UniformFloat
@@ -205,12 +203,6 @@ def test_wrappers_of_the_source_that_change_observations_leave_the_bounds_unknow
 
 # Copies and snapshots.
 
-COPIES = {
-    "copy": copy.copy,
-    "deepcopy": copy.deepcopy,
-    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
-    "cloudpickle": lambda env: cloudpickle.loads(cloudpickle.dumps(env)),
-}
 CONTEXTS = {
     "Pendulum-v1": {"g": 3.7, "initial_velocity_max": 4.0},
     "CartPole-v1": {"length": 1.0, "initial_state_upper": 0.1},

@@ -8,7 +8,6 @@ import inspect
 import itertools
 import multiprocessing
 import os
-import pickle
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ from forms import ADAM, FORMS, LANES, MIA, ZOE, core_trace, exact, imported, lan
 from hypothesis import HealthCheck, given, settings
 from nested import specs as any_specs
 from scripted import Line, Scripted, Shaped
+from traces import COPIES
 
 import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiBinary, MultiDiscrete, tree
@@ -715,12 +715,6 @@ def test_close_is_forwarded_once_and_with_closes(name):
 
 
 SIDES = ("form", "import")
-HOW = {
-    "copy": copy.copy,
-    "deepcopy": copy.deepcopy,
-    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
-    "cloudpickle": lambda env: cloudpickle.loads(cloudpickle.dumps(env)),
-}
 
 
 def in_the_middle(side, name, steps=1):
@@ -740,15 +734,15 @@ def in_the_middle(side, name, steps=1):
 
 @every_form
 @pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", COPIES)
 def test_a_copy_continues_as_the_original_would_fresh_and_in_mid_episode(name, side, how):
     env = in_the_middle(side, name)
-    twin = HOW[how](env)
+    twin = COPIES[how](env)
     alone = forms.go_on((side, name), in_the_middle(side, name))
     assert forms.go_on((side, name), twin) == alone
     # The original did not move with it.
     assert forms.go_on((side, name), env) == alone
-    fresh = HOW[how](in_the_middle(side, name, 0))
+    fresh = COPIES[how](in_the_middle(side, name, 0))
     trace = native_trace(name, fresh) if side == "form" else core_trace(fresh)
     again = native_trace(name, made(name)) if side == "form" else core_trace(imported(name))
     assert trace == again
@@ -780,7 +774,7 @@ class PatchedStep:
 def test_a_step_that_was_patched_onto_a_form_is_in_its_copies(name, how):
     form = made(name)
     form.step = PatchedStep(form)
-    twin = HOW[how](form)
+    twin = COPIES[how](form)
     assert native_trace(name, twin) == native_trace(name, made(name))
     assert twin.step.form is twin
     assert form.step.calls == 0 < twin.step.calls

@@ -4,7 +4,6 @@ Each environment under test, its copies, and what comes back from its snapshots 
 environment gives that has lived just this history; see `history`.
 """
 
-import copy
 import os
 import pickle
 from collections.abc import Callable
@@ -19,15 +18,9 @@ from history import Histories, Outcome, key_of, outcome
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from traces import COPIES
 
 import envoi
-
-COPIES = {
-    "copy": copy.copy,
-    "deepcopy": copy.deepcopy,
-    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
-    "cloudpickle": lambda env: pickle.loads(cloudpickle.dumps(env)),
-}
 
 
 @dataclass(frozen=True)
