@@ -67,6 +67,7 @@ def test_every_option_has_a_help_text():
         assert all(getattr(parameter, "help", None) for parameter in sub.params), sub.name
 
 
+CATCH = ["train", "envoi:catch"]
 LEARNING = ["train", "envoi:cartpole", "--contexts", "length=0.5", "--curriculum"]
 BAD = {
     "unknown env": (["train", "gymnasium:CartPoel-v1"], "gymnasium:CartPole-v1"),
@@ -117,6 +118,19 @@ BAD = {
     "check: function": (["check", "python:wrong_envs:AliasedBufer"], "AliasedBuffer"),
     "check: folder": (["check", "envoi:catch", "--json", "nowhere/r.json"], "nowhere"),
     "check: no file": (["check", "envoi:catch", "--html", "."], "is a folder"),
+    "setting": ([*CATCH, "--set", "cip_param=0.2"], "clip_param"),
+    "setting without a value": ([*CATCH, "--set", "clip_param"], "NAME=VALUE"),
+    "space": ([*CATCH, "--set", "lr=lguniform(1e-5,1e-3)"], "'loguniform'"),
+    "spec checks": ([*CATCH, "--check-specs", "ful"], "'full'"),
+    "env errors": ([*CATCH, "--on-env-error", "retsart"], "'restart'"),
+    "timeout": ([*CATCH, "--step-timeout", "0"], "--step-timeout: expected"),
+    "config": ([*CATCH, "--config", "gone.yaml"], "No such file"),
+    "module": (
+        [*CATCH, "--module", "python:no_such_module:Mine"],
+        "no_such_module cannot be imported: No module named",
+    ),
+    "contexts of none": ([*CATCH, "--contexts", "size=3,5"], "takes no contexts; give its model a context_space"),
+    "several rates": ([*CATCH, "--lr", "1e-3", "--set", "lr=1e-4"], "set twice"),
     "folder in use": (["train", "envoi:catch", "--out", "."], "not empty"),
     "file for a folder": (["train", "envoi:catch", "--out", "note"], "is a file"),
     "below a file": (["train", "envoi:catch", "--out", "note/x"], "cannot"),

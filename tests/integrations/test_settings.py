@@ -242,31 +242,6 @@ def test_learning_progress_may_have_bounds_of_returns():
     assert settings.chosen["curriculum"].bounds == (0, 500)
 
 
-BAD = {
-    "setting": (["--set", "cip_param=0.2"], "clip_param"),
-    "no value": (["--set", "clip_param"], "NAME=VALUE"),
-    "space": (["--set", "lr=lguniform(1e-5,1e-3)"], "'loguniform'"),
-    "spec checks": (["--check-specs", "ful"], "'full'"),
-    "env errors": (["--on-env-error", "retsart"], "'restart'"),
-    "timeout": (["--step-timeout", "0"], "--step-timeout: expected"),
-    "config": (["--config", "gone.yaml"], "No such file"),
-    "module": (["--module", "python:no_such_module:Mine"], "no_such_module cannot be imported: No module named"),
-    "contexts": (["--contexts", "size=3,5"], "takes no contexts; give its model a context_space"),
-    "several rates": (["--lr", "1e-3", "--set", "lr=1e-4"], "set twice"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_mistakes_are_one_line_before_anything_is_written(cli, tmp_path, monkeypatch, case):
-    monkeypatch.chdir(tmp_path)
-    options, hint = BAD[case]
-    code, out, err = cli("train", "envoi:catch", *options)
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1
-    assert hint in err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_missing_tracker_names_the_install_command(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("envoi.integrations.rllib.training.find_spec", lambda name: name != "mlflow" or None)
