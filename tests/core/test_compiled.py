@@ -69,24 +69,6 @@ def test_a_compiled_batch_returns_the_bits_of_the_interpreted_one(make, seed, n,
     assert bits(one) == bits(other)
 
 
-@every_model
-@settings(max_examples=3, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from([1, 5, 64]), st.data())
-def test_compiled_lanes_pause_as_interpreted_ones_do(make, seed, n, data):
-    one, other = pair(make, n)
-    over = play(one, other, 15, seed)
-    choices = np.random.default_rng(seed)
-    for share in data.draw(st.lists(st.floats(0, 1), min_size=4, max_size=4)):
-        pausing = choices.random(n) < share
-        action = one.sample_action()
-        acting = ~pausing & ~over
-        a, b = one.step(action, hold=~acting), other.step(action, hold=~acting)
-        same(a, b)
-        over = over | a.terminated | a.truncated
-        over = step_both(one, other, over | pausing, in_kernel=True)
-    assert bits(one) == bits(other)
-
-
 @pytest.mark.deep
 @every_model
 def test_a_million_steps_have_the_same_bits(make):

@@ -16,7 +16,7 @@ from twins import outcome, same, step_both
 import envoi
 from envoi import Discrete, EpisodeError, TimeLimit, tree
 from envoi.adapters import to_gymnasium_vector
-from envoi.models import Pendulum
+from envoi.models import CartPole, Catch, GridWorld, Maze, Pendulum
 from envoi.wrapping.change import Change
 
 N, LIMIT = 4, 5
@@ -83,9 +83,10 @@ def by_itself(make):
 
 
 COMPILED = {"pole": Pole, "breeze": Breeze, "pendulum": Pendulum}
+BUNDLED = {"cartpole": CartPole, "gridworld": GridWorld, "catch": Catch, "maze": Maze}
 PAIRS = [
     *((name, make, by_itself, interpreted) for name, make in {"carts": Carts, "flock": Flock, "toll": Toll}.items()),
-    *((f"compiled {name}", make, interpreted, around) for name, make in COMPILED.items()),
+    *((f"compiled {name}", make, interpreted, around) for name, make in {**COMPILED, **BUNDLED}.items()),
     *((f"wrapped and compiled {name}", make, interpreted, inside) for name, make in COMPILED.items()),
 ]
 """The model, and two batches of it under a limit."""
