@@ -83,7 +83,7 @@ def multi_discretes(draw, dtypes=("int64", "int32", "uint8")):
     dtype, shape = draw(st.sampled_from(dtypes)), draw(shapes())
     size = int(np.prod(shape))
     nvec = draw(st.lists(st.integers(1, 9), min_size=size, max_size=size))
-    start = draw(st.lists(st.integers(0 if dtype == "uint8" else -9, 9), min_size=size, max_size=size))
+    start = draw(st.lists(st.integers(0 if dtype[0] == "u" else -9, 9), min_size=size, max_size=size))
     shaped = [np.array(values, "int64").reshape(shape) for values in (nvec, start)]
     return MultiDiscrete(shaped[0], shaped[1] if draw(st.booleans()) else 0, dtype, draw(names()))
 
@@ -109,16 +109,18 @@ def array_leaves():
     return arrays() | discretes() | multi_discretes() | multi_binaries()
 
 
-def _sequences(elements):
-    stackable = st.builds(Sequence, array_leaves() | st.tuples(array_leaves()), st.just(True), names())
-    return st.builds(Sequence, elements, st.just(False), names()) | stackable
+def structured(flat, stackable):
+    """Sequences and alternatives of flat specs, some of them in a tuple or a dict."""
+    inner = flat | st.tuples(flat, flat) | st.dictionaries(st.sampled_from("abc"), flat, max_size=2)
+    stacked = st.builds(Sequence, stackable | st.tuples(stackable), st.just(True), names())
+    alternatives = st.builds(OneOf, st.lists(inner, min_size=1, max_size=3), names())
+    return st.builds(Sequence, inner, st.just(False), names()) | stacked | alternatives
 
 
 def leaves():
     """Every kind of spec that is not a dict, list or tuple; `Sequence` and `OneOf` may hold such."""
     flat = array_leaves() | texts() | graphs()
-    inner = flat | st.tuples(flat, flat) | st.dictionaries(st.sampled_from("abc"), flat, max_size=2)
-    return flat | _sequences(inner) | st.builds(OneOf, st.lists(inner, min_size=1, max_size=3), names())
+    return flat | structured(flat, array_leaves())
 
 
 def nested(leaf, max_leaves: int = 6):

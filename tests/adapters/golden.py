@@ -1,22 +1,16 @@
 """The golden environment of one agent: in a few short episodes, everything that a converter can get wrong."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 import numpy as np
 from scripted import Line, Scripted
+from strategies import Pair
 from traces import exact
 
 import envoi
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete
 from envoi.lane_values import lane, stack
 from envoi.tree import leaves, map_leaves
-
-
-class Pair(NamedTuple):
-    left: Any
-    right: Any
-
 
 MIXED = {"word": "no", "none": None, "number": 1.9, 3: True, ("a", 1): {"deep": [1, 2]}, "array": np.arange(3)}
 

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scripted import Ends, Shaped
+from strategies import Pair
 
 import envoi
 from envoi import LossyConversion, SpecError, sample, validate
@@ -83,7 +84,7 @@ INTEGER_ACTIONS = [
     Array((2,), "bool"),
     Array((2,), "bool", [True, False], [True, True]),
     {"a": Discrete(2, start=3), "b": [MultiBinary(1), Discrete(2)]},
-    nested.Pair(Discrete(2), Discrete(3, start=1)),
+    Pair(Discrete(2), Discrete(3, start=1)),
 ]
 
 

@@ -11,11 +11,11 @@ import tree
 from depth import examples
 from dm_env import StepType, specs
 from dm_sources import Made, Playing, Seeing, Wrapping
-from golden import Pair
 from hypothesis import given
 from hypothesis import strategies as st
-from nested import DTYPES, Single, bounds, integers, names, plain, shapes, trees
+from nested import DTYPES, plain
 from scripted import Line, Scripted, Shaped
+from strategies import INTEGERS, Pair, arrays, names, nested, shapes
 from traces import exact
 
 import envoi
@@ -23,7 +23,7 @@ from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiBinary, M
 from envoi.adapters import from_dm_env, losses, to_dm_env, to_gymnasium
 from envoi.adapters.dm_env import FromDmEnv, UnseededWarning, from_spec, to_spec
 from envoi.adapters.dm_env.specs import Strings
-from envoi.adapters.shared.array_specs import ArrayForm, decoder, encoder, origin
+from envoi.adapters.shared.array_specs import array_form, decoder, encoder, origin
 
 FIRST, MID, LAST = StepType
 TO_THE_END = Line(terminated=True)
@@ -270,8 +270,8 @@ def test_the_generator_can_be_read_and_set():
     assert len(set(asked)) == 1
 
 
-strings = st.builds(Strings, shapes, st.sampled_from([str, bytes]), names)
-core_specs = trees(st.one_of(plain, plain, strings))
+strings = st.builds(Strings, shapes(), st.sampled_from([str, bytes]), names())
+core_specs = nested(st.one_of(plain, plain, strings))
 
 
 def said(spec):
@@ -296,20 +296,20 @@ def test_a_core_spec_comes_back_equal_name_and_kind_of_branch_included(spec):
 @st.composite
 def foreign_leaves(draw):
     kind = draw(st.sampled_from([specs.Array, specs.BoundedArray, specs.BoundedArray, "discrete", "string"]))
-    name, shape = draw(names), draw(shapes)
+    name, shape = draw(names()), draw(shapes())
     if kind == "string":
         return specs.StringArray(shape, draw(st.sampled_from([str, bytes])), name)
     if kind == "discrete":
-        return specs.DiscreteArray(draw(st.integers(1, 100)), np.dtype(draw(integers)), name)
+        return specs.DiscreteArray(draw(st.integers(1, 100)), np.dtype(draw(st.sampled_from(INTEGERS))), name)
     dtype = draw(st.sampled_from(DTYPES))
     if kind is specs.Array:
         return specs.Array(shape, dtype, name)
-    low, high = ArrayForm(shape, np.dtype(dtype), *draw(bounds(dtype, shape)), name).bounds
+    low, high = array_form(draw(arrays([dtype], shape)), "spec", "dm_env").bounds
     return specs.BoundedArray(shape, dtype, low, high, name)
 
 
 @examples(2000)
-@given(trees(foreign_leaves()))
+@given(nested(foreign_leaves()))
 def test_a_foreign_spec_comes_back_saying_the_same_name_and_class_included(spec):
     assert said(to_spec(from_spec(spec))) == said(spec)
 
@@ -387,7 +387,7 @@ def test_a_spec_that_was_changed_since_says_what_it_says_now():
 
 
 def test_the_specs_of_a_form_are_dm_envs_own_to_dm_tree_and_to_equality():
-    form = to_dm_env(Shaped({"z": Discrete(2), "a": Pair(Array((2,)), Single(MultiBinary(2)))}, Discrete(2)))
+    form = to_dm_env(Shaped({"z": Discrete(2), "a": Pair(Array((2,)), Pair(MultiBinary(2), Discrete(3)))}, Discrete(2)))
     made = form.observation_spec()
     assert form.observation_spec() is made
     assert list(made) == ["z", "a"]

@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 from forms import StrangeDmEnv, StrangeGym
-from nested import Pair
 from scripted import Shaped
 from scripted_games import Scene, ScriptedGame
+from strategies import Pair
 
 import envoi
 from envoi import Array, Discrete, OneOf, SpecError

@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted import Ends, Shaped
+from strategies import Pair
 
 import envoi
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete, SpecError, batch, sample
@@ -121,7 +122,7 @@ def test_each_lane_has_randomness_of_its_own_before_any_seed():
 
 
 def test_a_lane_is_the_environment_alone():
-    observation = {"z": Array((2,), "float64"), "a": nested.Pair(MultiBinary(3), [Discrete(2, start=4)])}
+    observation = {"z": Array((2,), "float64"), "a": Pair(MultiBinary(3), [Discrete(2, start=4)])}
     for spec, action in ((Array((42, 42, 3), "uint8"), Discrete(2, start=3)), (observation, MIXED)):
         form = form_of(lambda spec=spec, action=action: Shaped(spec, action), 3)
         seeds = [5, 6, 7]

@@ -15,6 +15,7 @@ from gymnasium.vector import SyncVectorEnv
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scripted import Ends
+from strategies import Pair
 from traces import exact
 
 import envoi
@@ -311,7 +312,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_gymnasium_cannot_say_is_refused_by_the_path_of_the_leaf(name):
     spec, inside = REFUSED[name]
-    tree = {"outer": (Array(1), nested.Pair(Discrete(2), [spec]))}
+    tree = {"outer": (Array(1), Pair(Discrete(2), [spec]))}
     with pytest.raises(LossyConversion) as caught:
         to_space(tree, "observation")
     assert caught.value.path == f"observation['outer'][1].right[0]{inside}"

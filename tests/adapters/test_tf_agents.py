@@ -12,8 +12,9 @@ import pytest
 from depth import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from nested import arrays, discretes, multi_binaries, multi_discretes, trees
+from nested import numeric
 from scripted import Ends, Line, Scripted, Shaped
+from strategies import nested
 from traces import exact
 
 import envoi
@@ -268,16 +269,13 @@ def test_a_source_that_begins_another_episode_by_itself_is_caught():
 
 def tf_trees(leaf):
     """Trees whose dicts can be sorted."""
-    return trees(leaf).map(_sortable)
+    return nested(leaf).map(_sortable)
 
 
 def _sortable(spec):
     if isinstance(spec, dict):
         return {str(key): _sortable(sub) for key, sub in spec.items()}
     return envoi.tree.rebuild(spec, map(_sortable, spec)) if isinstance(spec, (list, tuple)) else spec
-
-
-numeric = st.one_of(arrays(), discretes(), multi_discretes(), multi_binaries)
 
 
 @examples(2000)
