@@ -1,4 +1,4 @@
-"""Functions that vectorized stages call: they replace values in some lanes, and count steps."""
+"""Functions that vectorized stages call: they replace values in some lanes."""
 
 from __future__ import annotations
 
@@ -14,52 +14,11 @@ from ..spec import Spec, SpecTree
 from ..spec.base import shown
 
 
-class ElapsedSteps:
-    """The number of steps of each lane's episode, as an immutable object.
-
-    All lanes step together, so a step only increments a shared number; only lanes that begin an episode change an
-    array. An upper bound of all counts saves comparing them while no lane can have reached the limit.
-
-    Attributes:
-        offsets: The count of each lane less `common`.
-        common: The part of the counts that all lanes share.
-    """
-
-    __slots__ = ("_bound", "common", "offsets")
-
-    def __init__(self, offsets: NDArray[np.int64], common: int = 0, bound: int = 0) -> None:
-        self.offsets, self.common, self._bound = offsets, common, bound
-
-    def __add__(self, steps: int) -> ElapsedSteps:
-        """Returns the counts after further steps of all lanes."""
-        return ElapsedSteps(self.offsets, self.common + steps, self._bound)
-
-    def merged(self, other: ElapsedSteps, index: NDArray[np.intp]) -> ElapsedSteps:
-        """Returns a copy in which some lanes have the counts of `other`."""
-        offsets, apart = self.offsets.copy(), other.common - self.common
-        has_begun = other._bound + other.common > 0  # else all its counts are 0: these lanes begin an episode
-        offsets[index] = other.offsets[index] + apart if has_begun else -self.common
-        return ElapsedSteps(offsets, self.common, max(self._bound, other._bound + apart))
-
-    def cut(self, flags: Any, limit: int) -> Any:
-        """Sets the flags of lanes at the limit. Returns the same object if no lane can have reached it."""
-        if self._bound + self.common < limit:
-            return flags
-        self._bound = int(self.offsets.max())
-        return flags | (self.counts() >= limit)
-
-    def counts(self) -> NDArray[np.int64]:
-        """Returns the number of steps of each lane, of shape (n,)."""
-        return self.offsets + self.common
-
-
 def merged(memory: Any, other: Any, lanes: Any) -> Any:
     """Returns a copy of the memory in which some lanes have the values of `other`."""
     if memory is other or memory is None:
         return memory
     index = lanes.nonzero()[0]
-    if isinstance(memory, ElapsedSteps):
-        return memory.merged(other, index)
     return put(memory, index, take(other, index))
 
 

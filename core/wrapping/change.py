@@ -20,7 +20,6 @@ from .. import tree
 from ..errors import SpecError
 from ..spec import Spec, SpecTree
 from ..spec.base import shown
-from ..steps.lanes import ElapsedSteps
 
 _OfOne: TypeAlias = Callable[[Any], Any]
 _OfTwo: TypeAlias = Callable[[Any, Any], Any]
@@ -132,13 +131,13 @@ class Change:
         limit = self.limit
         if limit is None:
             return self
-        none: Any = 0 if lanes is None or self.by_lane else ElapsedSteps(np.zeros(lanes, np.int64))
+        none: Any = 0 if lanes is None or self.by_lane else np.zeros(lanes, np.int64)
 
         def begin(observation: Any) -> Any:
             return none
 
         def truncated(flag: Any, elapsed: Any) -> Any:
-            return elapsed.cut(flag, limit) if type(elapsed) is ElapsedSteps else flag | (elapsed >= limit)
+            return flag | (elapsed >= limit)
 
         own: dict[str, Any] = dict(zip(("observation", "reward", "info"), self.with_memory(), strict=True))
         return replace(self, limit=None, shared=True, begin=begin, truncated=truncated, **own)
