@@ -165,7 +165,7 @@ class ImportedAgents(HasRoster, Imported, MultiEnv):
         """Returns the program that steps the source, for the engine to run."""
         title = f"{library_name(type(self), 'an importer')}: a step of the source"
         call = f"{', '.join(VALUES)} = env.source_step(action)"
-        return Program((Stage(title, call, VALUES, {"env": self}, guarded=True),), self.step_record)
+        return Program((Stage(title, call, {"env": self}, guarded=True),), self.step_record)
 
     @abstractmethod
     def source_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:

@@ -304,7 +304,7 @@ class ImportedEnv(Imported, Env):
         """Returns the program that steps the source, for the engine to run."""
         lines, names = self._lines_of_step()
         title = f"{library_name(type(self), 'an importer')}: a step of the source"
-        return Program((Stage(title, lines, VALUES, {**names, "env": self}),), self.step_record)
+        return Program((Stage(title, lines, {**names, "env": self}),), self.step_record)
 
     def _lines_of_step(self) -> tuple[str, dict[str, Any]]:
         """Returns the lines of code that step the source, and the objects that they name besides `env`.

@@ -206,9 +206,8 @@ class Model(AnyModel, Env):
         if self._rewarder is not None:
             rewarder, names["rewarder"] = "rewarder", self._rewarder
 
-        def stage(name: str, call: str, *more: str) -> Stage:
-            title, writes = "Model: the functions that its author wrote", (name, *more)
-            return Stage(title, f"{' = '.join(writes)} = {call}", writes, names)
+        def stage(name: str, call: str) -> Stage:
+            return Stage("Model: the functions that its author wrote", f"{name} = {call}", names)
 
         def flag(name: str) -> str:
             return f"True if model.{name}(state) else False"
@@ -216,14 +215,14 @@ class Model(AnyModel, Env):
         stages = [
             stage("streams", "model._streams or model.streams"),
             stage("state", "model.transition(before, action, streams.dynamics)"),
-            stage("observation", "model.observe(state, streams.observation)", "seen"),
+            stage("observation = seen", "model.observe(state, streams.observation)"),
             stage("terminated", flag("terminal")),
             *([stage("truncated", flag("truncated"))] if "truncated" in written else []),
             stage("reward", f"{rewarder}(before, action, state)"),
             *(stage(name, f"model.{name}(state)") for name in written if name != "truncated"),
         ]
         kept = {"before": "model._state", "state": "model._state", "seen": "model._observation"}
-        return Program(tuple(stages), self.step_record, kept, frozenset({"streams"}), state="state")
+        return Program(tuple(stages), self.step_record, kept, state="state")
 
     @property
     def step_record(self) -> Record:

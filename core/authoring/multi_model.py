@@ -17,7 +17,7 @@ from ..protocol.reset_options import of_the_episode
 from ..protocol.roster import HasRoster, Roster
 from ..seeding import Streams
 from ..steps.flat import flat_step
-from ..steps.program import VALUES, Program, Stage
+from ..steps.program import Program, Stage
 from ..steps.record import NOT_BEGUN
 from ..tree import AnyMapping
 from .model import AnyModel
@@ -199,11 +199,10 @@ terminated, truncated, discount = read_ends(model, state, affected, earlier, end
 _last = {_agent: _one for _agent, _one in model._seen.items() if _agent in roster.ended} if roster.ended else {}
 model._state, model._roster, model._seen = state, roster, {**_last, **observation}"""
         title, held = "MultiModel: the functions that its author wrote", "model._state, model._roster, model._seen"
-        local = ("streams", "given", "state", "roster", "ended", "cut", "affected")
         save, undo = f"_held0 = {held}", f"{held} = _held0"
-        stage = Stage(title, lines, (*VALUES, *local), {"model": self, **_READERS}, guarded=True, save=save, undo=undo)
+        stage = Stage(title, lines, {"model": self, **_READERS}, guarded=True, save=save, undo=undo)
         kept = {"before": "model._state", "earlier": "model._roster"}
-        return Program((stage,), self.step_record, kept, frozenset(local))
+        return Program((stage,), self.step_record, kept)
 
     def observation(self, agent: Any) -> Any:
         if agent in self._seen:

@@ -22,7 +22,7 @@ from ..rewards.rewarder import ModelReward, Rewarder, stream_bound
 from ..seeding import Streams
 from ..spec import Spec, zeros
 from ..spec.base import shown
-from ..steps.program import VALUES, Program, Stage
+from ..steps.program import Program, Stage
 from ..tree import AnyArray, AnyDict, AnyList, AnyMapping, AnyScalar, AnyTuple
 from ..wrapping.arguments import each_leaf
 from .lane_contexts import LaneContexts
@@ -184,12 +184,10 @@ class ModelBatch(LaneColumns, LaneContexts):
         stage = Stage(
             "BatchModel: the functions that its author wrote, once for all lanes",
             f"{GIVEN}\n{LANES_VALUES} = batch.advance(action, restart, hold, idle)",
-            (*VALUES, "over"),
             {"batch": self, "check_count": check_count},
             commit="batch.commit()",
         )
-        over, state = frozenset({"over"}), "batch._next[0]"
-        return Program((stage,), self.step_record, local=over, state=state, opening=masks_of(self))
+        return Program((stage,), self.step_record, state="batch._next[0]", opening=masks_of(self))
 
     def advance(
         self, action: Any, restart: Mask | None, hold: Mask | None, idle: Mask | None, under: Any = None

@@ -83,7 +83,7 @@ class ModelLane(Env):
         fast = "by_kernel(action) or " if by_kernel else ""
         lines = f"{', '.join(VALUES)} = {fast}lane.step_alone(action)"
         undo, source = "_back0()", self.lanes.kernel_source
-        stage = Stage(title, lines, VALUES, names, guarded=True, save="_back0 = hold_step()", undo=undo, source=source)
+        stage = Stage(title, lines, names, guarded=True, save="_back0 = hold_step()", undo=undo, source=source)
         return Program((stage,), self.step_record)
 
     def step_alone(self, action: Any) -> tuple[Any, ...]:

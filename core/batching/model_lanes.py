@@ -33,7 +33,7 @@ from ..protocol.reset_options import CONTEXT, of_the_episode
 from ..seeding import Streams, StreamStates, batch_streams, lane_seeds
 from ..spec import zeros
 from ..spec.base import shown
-from ..steps.program import VALUES, Program, Stage
+from ..steps.program import Program, Stage
 from ..wrapping.wrapper import Wrapper
 from .batch_model import BatchModel, are_models, why_interpreted
 from .context_table import Coming, ContextTable, Places, rows_of
@@ -223,15 +223,13 @@ class ModelLanes(LaneColumns, Lanes):
         stage = Stage(
             f"Model: the functions that its author wrote, {how}",
             f"{GIVEN}\n{LANES_VALUES} = batch.advance(action, restart, hold, limit)",
-            (*VALUES, "over"),
             {"batch": self, "limit": 0, "check_count": check_count},
             guarded=True,
             commit="batch.commit()",
             undo="batch.take_back()",
             source=self.kernel_source,
         )
-        over, state = frozenset({"over"}), "batch.next_state"
-        return Program((stage,), self.step_record, local=over, state=state, opening=masks_of(self))
+        return Program((stage,), self.step_record, state="batch.next_state", opening=masks_of(self))
 
     def advance(
         self, action: Any, restart: Mask | None, hold: Mask | None, limit: int = 0, under: Coming | None = None

@@ -72,11 +72,10 @@ def program_that_calls(env: Env | MultiEnv) -> Program:
     if getattr(env, "batch_size", None) is not None:
         given, end, opening = "action, *given_masks(restart, hold)", "\nover = None", masks_of(cast("Any", env))
         names["given_masks"] = _given_masks
-    local = ("over",) if end else ()
     call = f"{', '.join(VALUES)} = inner_step({given}){end}"
     save, undo = "_back0 = inner.hold_episode()", "_back0()"
-    stage = Stage(title, call, (*VALUES, *local), names, guarded=True, save=save, undo=undo)
-    return Program((stage,), record_of(env), local=frozenset(local), opening=opening)
+    stage = Stage(title, call, names, guarded=True, save=save, undo=undo)
+    return Program((stage,), record_of(env), opening=opening)
 
 
 def masks_of(batch: Env) -> Stage:
@@ -87,7 +86,7 @@ if restart is not None or hold is not None:
     restart, hold = step_masks(batch, restart, hold)
     idle = either(restart, hold)"""
     names: dict[str, Any] = {"step_masks": step_masks, "either": either, "batch": batch}
-    return Stage("the lanes that begin, and those that pause", masks, ("restart", "hold", "idle"), names)
+    return Stage("the lanes that begin, and those that pause", masks, names)
 
 
 def record_of(env: Env | MultiEnv) -> Record:

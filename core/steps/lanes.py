@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import tree
 from ..errors import SpecError

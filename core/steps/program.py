@@ -1,10 +1,10 @@
 """Programs: what one step does, as stages that the layers of an environment contribute.
 
 A stage is a few lines of Python over registers, which are the local variables of the function that an engine writes:
-`action`, the six values of a step, and what its layer declares. Engines find the registers that it reads.
+`action`, the six values of a step, and those of its layer. Engines find the registers that it reads and sets.
 
-    Stage("Model", "state = model.transition(before, action, streams.dynamics)", ("state",))
-    Stage("Model", "observation = model.observe(state, streams.observation)", ("observation",))
+    Stage("Model", "state = model.transition(before, action, streams.dynamics)")
+    Stage("Model", "observation = model.observe(state, streams.observation)")
 
 An engine writes the stages of all layers into one function, which stores its results last. Resets are nested calls.
 """
@@ -38,7 +38,6 @@ class Stage:
     Attributes:
         title: The layer and what it does, as a comment above its lines. It never contains text of a user.
         lines: Statements. Names that begin with an underscore are local to the stage.
-        writes: The registers that the statements set.
         names: The objects that the lines name. Layers of one program must not use a name for different objects.
         guarded: True if its own lines refuse a step outside of an episode, and check masks of lanes.
         safe: True if it cannot fail.
@@ -50,7 +49,6 @@ class Stage:
 
     title: str
     lines: str
-    writes: tuple[str, ...]
     names: Mapping[str, Any] = field(default_factory=dict[str, Any])
     guarded: bool = False
     safe: bool = False
@@ -64,6 +62,11 @@ class Stage:
         """The registers that the lines read before setting them."""
         return registers_read(self.lines, self.names)
 
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The registers that the lines set."""
+        return _registers(self.lines)[1]
+
 
 @dataclass(frozen=True)
 class Program:
@@ -73,34 +76,23 @@ class Program:
         stages: The stages.
         record: The record of the episode.
         kept: The registers that last from step to step, and the attribute that stores each, such as `"layer1.memory"`.
-        local: Further registers of layers, besides `VALUES`.
         holders: The objects that `kept` names.
         state: The expression for the environment's state after the stages; empty if `env.state` is already up to date.
         opening: For many lanes, the first stage, which sets `restart`, `hold` and `idle` (the lanes that do
             not act) to masks or None; all stages can read them. None for a single lane.
 
     Raises:
-        SpecError: A stage sets an undeclared register, or two stages give a name two meanings.
+        SpecError: Two stages give a name two meanings.
     """
 
     stages: tuple[Stage, ...]
     record: Any
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
-    local: frozenset[str] = frozenset()
     holders: Mapping[str, Any] = field(default_factory=dict[str, Any])
     state: str = ""
     opening: Stage | None = None
 
     def __post_init__(self) -> None:
-        declared = {"action", "restart", "hold", "idle", *VALUES, *self.kept, *self.local}
-        for stage in self.stages:
-            _, written = _registers(stage.lines)
-            for name in written:
-                if not name.startswith("_") and (name not in stage.writes or name not in declared):
-                    raise SpecError(
-                        f"stage {stage.title!r}: expected registers that it and its program declare, got {name!r}; "
-                        f"add it to writes, and to kept or local ({sorted(declared)})"
-                    )
         self.objects()
 
     def around(
@@ -108,7 +100,6 @@ class Program:
         inward: Iterable[Stage] = (),
         outward: Iterable[Stage] = (),
         kept: Mapping[str, str] | None = None,
-        local: Iterable[str] = (),
         holders: Mapping[str, Any] | None = None,
     ) -> Program:
         """Returns a program with the stages of a layer around these."""
@@ -116,7 +107,6 @@ class Program:
             self,
             stages=(*inward, *self.stages, *outward),
             kept={**self.kept, **(kept or {})},
-            local=self.local.union(local),
             holders={**self.holders, **(holders or {})},
         )
 
@@ -147,7 +137,9 @@ def _registers(lines: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
             if isinstance(node.ctx, ast.Load) and node.id not in written and not hasattr(builtins, node.id):
                 read[node.id] = None
         written |= {node.id: None for node in names if isinstance(node.ctx, ast.Store)}
-    return tuple(name for name in read if name not in bound and not name.startswith("_")), tuple(written)
+    found = [name for name in read if name not in bound], [*written]
+    one, other = (tuple(name for name in names if not name.startswith("_")) for names in found)
+    return one, other
 
 
 def registers_read(lines: str, names: Iterable[str] = ()) -> tuple[str, ...]:

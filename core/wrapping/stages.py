@@ -52,14 +52,14 @@ class ChangeStages:
             own |= {n: partial(_flags, own[n], layer.batch_size, f"{where}: {n}") for n in flags if n in own}
         self.names = {**_FUNCTIONS, **{f"{name}{self.depth}": value for name, value in own.items()}}
 
-    def stage(self, lines: str, *writes: str, **options: Any) -> Stage:
+    def stage(self, lines: str, **options: Any) -> Stage:
         """Returns a stage; replaces `#` in its text by the depth."""
         k = str(self.depth)
         options = {name: one.replace("#", k) if isinstance(one, str) else one for name, one in options.items()}
         lines, names = lines.replace("#", k), options.pop("names", {})
         used = {*re.findall(r"\w+", f"{lines} {options}")}
         names = {name: value for name, value in {**self.names, **names}.items() if name in used}
-        return Stage(self.title, lines, tuple(name.replace("#", k) for name in writes), names=names, **options)
+        return Stage(self.title, lines, names=names, **options)
 
     def program(self) -> Program:
         """Returns the inner program with this wrapper's stages around it."""
@@ -71,15 +71,12 @@ class ChangeStages:
         outward += [*self.observations(), *self.rewards(), *self.reports(), *self.infos(), *self.stored()]
         outward += self.watches()
         kept: dict[str, str] = {}
-        local = ["own_action", "begun", "before", "ended", "ends", "seen"]
-        if self.is_several:
-            local += ["memory", "cut"]
-        elif self.change.begin is not None:
+        if not self.is_several and self.change.begin is not None:
             kept[self.memory] = f"layer{self.depth}._memory"
         if self.has_lanes and self.own_ends:
             kept[f"cut{self.depth}"] = f"layer{self.depth}._cut"
         holders = {f"layer{self.depth}": self.layer} if kept else {}
-        return inside.around(inward, outward, kept, (f"{name}{self.depth}" for name in local), holders)
+        return inside.around(inward, outward, kept, holders)
 
     # On the way in.
 
@@ -101,20 +98,19 @@ class ChangeStages:
         remembers = change.remember is not None
         if self.has_lanes and (change.action is not None or (remembers and not change.shared)):
             # Lanes that do not act may hold anything.
-            yield self.stage("action = action if idle is None else zeroed(action, idle, action_spec#)", "action")
+            yield self.stage("action = action if idle is None else zeroed(action, idle, action_spec#)")
         if change.terminated is not None:
-            yield self.stage("before# = state_if_begun(inside#)", "before#")
+            yield self.stage("before# = state_if_begun(inside#)")
         if remembers or change.terminated is not None:
-            yield self.stage("own_action# = action", "own_action#")
+            yield self.stage("own_action# = action")
         if change.action is not None:
-            yield self.stage("action = action#(action)", "action")
+            yield self.stage("action = action#(action)")
 
     def beginnings(self) -> Iterator[Stage]:
         """Prepares lanes that begin an episode, for example by setting their contexts."""
         if self.has_lanes and self.layer.sees_beginnings:
             yield self.stage(
                 "begun# = None if restart is None else layer#.beginning(restart)",
-                "begun#",
                 guarded=True,
                 safe=True,
                 undo="if begun# is not None:\n    begun#.__exit__(type(error), error, None)",
@@ -132,7 +128,7 @@ class ChangeStages:
         if change.begin is None:
             return
         if self.is_several:
-            yield self.stage(f"{memory} = layer#._memory", memory)
+            yield self.stage(f"{memory} = layer#._memory")
         lines: list[str] = []
         if self.is_limit:
             lines.append(f"{memory} = {memory} + 1")
@@ -145,7 +141,7 @@ class ChangeStages:
         if self.has_lanes:
             lines += ["if hold is not None:", f"    {memory} = merged({memory}, layer#._memory, hold)"]
         if lines:
-            yield self.stage("\n".join(lines), memory, safe=self.is_limit)
+            yield self.stage("\n".join(lines), safe=self.is_limit)
 
     def observations(self) -> Iterator[Stage]:
         see: Any = self.change.observation
@@ -153,19 +149,19 @@ class ChangeStages:
         if written is not None:
             lines, names = written
             own = {f"_{self.depth}_{name}": value for name, value in names.items()}
-            yield self.stage(lines.replace("$", "_#_"), "observation", names=own)
+            yield self.stage(lines.replace("$", "_#_"), names=own)
         elif see is not None:
-            yield self.stage(f"observation = observation#(observation{self.given})", "observation")
+            yield self.stage(f"observation = observation#(observation{self.given})")
 
     def rewards(self) -> Iterator[Stage]:
         if self.change.reward is None:
             return
         pay = f"reward = reward#(reward{self.given})"
         if not self.has_lanes:
-            yield self.stage(pay, "reward")
+            yield self.stage(pay)
             return
         idle = "if idle is not None:\n    reward = zeroed(reward, idle, reward_spec#, 0)"
-        yield self.stage(f"{pay}\n{idle}", "reward")
+        yield self.stage(f"{pay}\n{idle}")
 
     def truncations(self) -> Iterator[Stage]:
         if self.change.truncated is None:
@@ -174,15 +170,15 @@ class ChangeStages:
             end = f"""\
 terminated, truncated = cut_off(truncated#, terminated, truncated, {self.memory}, idle, none#)
 over = None"""
-            yield self.stage(end, "terminated", "truncated", "over")
+            yield self.stage(end)
         elif self.is_several:
             ends = f"{self.memory} >= limit#" if self.is_limit else f"truncated#(False, {self.memory})"
             yield self.ends_of_agents("ends#", ends, "False")
         elif self.is_limit:
-            yield self.stage(f"truncated = truncated or {self.memory} >= limit#", "truncated", safe=True)
+            yield self.stage(f"truncated = truncated or {self.memory} >= limit#", safe=True)
         else:
             cut = f"truncated = True if truncated#(truncated, {self.memory}) else False"
-            yield self.stage(cut, "truncated")
+            yield self.stage(cut)
 
     def terminations(self) -> Iterator[Stage]:
         if self.change.terminated is None:
@@ -196,15 +192,14 @@ if ended# is not None and idle is not None:
 if ended# is not None:
     terminated, truncated, discount = terminate(ended#, terminated, truncated, discount)
     over = None"""
-            yield self.stage(end, "ended#", "terminated", "truncated", "discount", "over")
+            yield self.stage(end)
         elif self.is_several:
             yield self.ends_of_agents("ended#", verdict, "True")
         else:
             has_discount = self.inside.writes("discount")
             zero = "    discount = None if discount is None else 0.0 * discount" if has_discount else ""
             end = f"ended# = True if {verdict} else False\nif ended#:\n    terminated = True\n{zero}"
-            writes = ("ended#", "terminated", *(("discount",) if has_discount else ()))
-            yield self.stage(end, *writes)
+            yield self.stage(end)
 
     def ends_of_agents(self, name: str, verdict: str, terminates: str) -> Stage:
         """Ends the episode of all agents together."""
@@ -213,12 +208,12 @@ if ended# is not None:
 {name} = True if {verdict} else False
 if {name}:
     {values} = end_all(inside#.observation, ({values}), {terminates})"""
-        return self.stage(lines, name, *values.split(", "), guarded=True)
+        return self.stage(lines, guarded=True)
 
     def cuts(self) -> Iterator[Stage]:
         """Stores which lanes this wrapper has ended, or whether it has ended all agents."""
         if self.is_several and self.own_ends:
-            yield self.stage(f"cut# = {' or '.join(self.own_ends)}", "cut#")
+            yield self.stage(f"cut# = {' or '.join(self.own_ends)}")
         elif self.has_lanes and self.own_ends:
             # Not the lanes that have ended inside, which a new state may continue; and not arrays that callers get.
             of = {
@@ -226,7 +221,7 @@ if {name}:
                 "ended#": "none# if ended# is None else ended#",
             }
             own = " | ".join(f"({of[name]})" for name in self.own_ends)
-            yield self.stage(f"cut# = {own}\nif hold is not None:\n    cut# = where(hold, layer#._cut, cut#)", "cut#")
+            yield self.stage(f"cut# = {own}\nif hold is not None:\n    cut# = where(hold, layer#._cut, cut#)")
 
     def stored(self) -> Iterator[Stage]:
         """Stores several agents' memories early, because outer layers may ask for a waiting agent's observation."""
@@ -245,7 +240,7 @@ if {name}:
             test, lanes = (f"{name} is not None", name) if self.has_lanes else (name, None)
             report = f"if {test}:\n    inside#.ended_outside({lanes}, {name == 'ended#'})"
             sets = "ends# = truncated" if name == "ends#" and not self.is_several else ""
-            yield self.stage(sets, *([name] if sets else ()), commit=report)
+            yield self.stage(sets, commit=report)
 
     def infos(self) -> Iterator[Stage]:
         if self.change.info is None:
@@ -254,17 +249,17 @@ if {name}:
             # The infos of a wrapper of contexts cannot fail.
             tell = f"info = layer#._infos_with(info, {self.given[2:] or None}, hold)"
             is_safe = self.layer.sees_beginnings
-            yield self.stage(tell, "info", guarded=is_safe, safe=is_safe)
+            yield self.stage(tell, guarded=is_safe, safe=is_safe)
         elif self.is_several:
-            yield self.stage(f"info = info#(info{self.given})", "info")
+            yield self.stage(f"info = info#(info{self.given})")
         else:
-            yield self.stage(f"info = {{**info, **info#({self.given[2:]})}}", "info")
+            yield self.stage(f"info = {{**info, **info#({self.given[2:]})}}")
 
     def watches(self) -> Iterator[Stage]:
         if self.change.watch is not None:
             masks = ", restart, hold" if self.has_lanes else ""
             seen = f"seen# = reward, terminated, truncated, info{masks}"
-            yield self.stage(seen, "seen#", commit="watch#(*seen#)")
+            yield self.stage(seen, commit="watch#(*seen#)")
 
     # A time limit that the lanes count.
 
