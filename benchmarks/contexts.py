@@ -23,7 +23,7 @@ import gymnasium
 import numpy as np
 from measuring.loops import sampled, timed
 from measuring.null_envs import EPISODE, NullGymnasium
-from measuring.numpy_cartpole import CartPoles
+from measuring.numpy_cartpole import ContextCartPoles
 from measuring.rows import Case, Group, Pair
 from measuring.script import run
 
@@ -149,8 +149,8 @@ def singles(what, title, case, make, carl, contexts, action) -> Group:
 def batches(n) -> Group:
     contexts = [{"length": 0.3 + 0.4 * lane / n} for lane in range(n)]
     envs = {
-        "without contexts": lambda: envoi.batch(CartPoles(), n),
-        "with contexts": lambda: envoi.batch(Contextual(CartPoles(), contexts, hide_context=True), n),
+        "without contexts": lambda: envoi.batch(ContextCartPoles(), n),
+        "with contexts": lambda: envoi.batch(Contextual(ContextCartPoles(), contexts, hide_context=True), n),
     }
     cases = {name: sampled(lambda make=make: to_gymnasium_vector(make()), n, 300) for name, make in envs.items()}
     pair = Pair("CartPole, a context per episode", "with contexts", "without contexts", least=1 / 1.1)

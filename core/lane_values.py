@@ -88,20 +88,9 @@ def take(values: Any, index: Any) -> Any:
     return tree.map_leaves(lambda leaf: leaf[index], values)
 
 
-def alike(row: NDArray[Any], n: int) -> NDArray[Any]:
-    """Returns an array with n equal lanes that only stores one.
-
-    numpy computes with it as fast as with a scalar.
-    """
-    row.flags.writeable = False
-    return np.ndarray((n, *row.shape), row.dtype, row, 0, (0, *row.strides))
-
-
 def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
     """Returns a copy of a tree of arrays with new values in some lanes."""
     if isinstance(values, AnyArray):
-        if not values.strides[0] and _has_rows_of(values, some):
-            return values  # equal in all lanes, before and after
         result = values.copy("K")
         result[index] = some
         return result
@@ -125,12 +114,6 @@ def put_lanes(spec: SpecTree, values: Any, index: NDArray[np.intp], some: Sequen
         return tuple(held)
     parts = tree.children(spec)
     return tree.rebuild(spec, [put_lanes(sub, values[key], index, [one[key] for one in some]) for _, key, sub in parts])
-
-
-def _has_rows_of(alike: NDArray[Any], some: NDArray[Any]) -> bool:
-    """Returns True if all rows of `some` equal the one repeated row of `alike`, and dtypes are equal."""
-    rows = some if some.strides[0] else some[:1]
-    return some.dtype == alike.dtype and rows.tobytes() == alike[0].tobytes() * len(rows)
 
 
 def groups_of_equal(values: Iterable[Any]) -> list[NDArray[np.bool_]]:

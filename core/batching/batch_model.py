@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
 from ..authoring.model import Model
-from ..errors import ContextError, EpisodeError, SnapshotUnsupported
+from ..errors import ContextError, EpisodeError, SnapshotUnsupported, nearest
 from ..lane_values import lane, put, take
-from ..protocol.batch_env import Mask, check_count
+from ..protocol.batch_env import Mask, check_count, each_of
 from ..protocol.env import NOT_RESET, Env, Reset, Step, refuse_masks
 from ..protocol.fast_steps import LANES_VALUES, masks_of
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
-from ..protocol.reset_options import CONTEXT, checked
+from ..protocol.reset_options import CONTEXT, checked, split
 from ..rewards.rewarder import ModelReward, Rewarder, stream_bound
 from ..seeding import Streams
 from ..spec import Spec, zeros
@@ -25,8 +25,10 @@ from ..spec.base import shown
 from ..steps.program import Program, Stage
 from ..tree import AnyArray, AnyDict, AnyList, AnyMapping, AnyScalar, AnyTuple
 from ..wrapping.arguments import each_leaf
-from .lane_contexts import LaneContexts
 from .lanes import GIVEN, LaneColumns
+
+if TYPE_CHECKING:
+    from ..context import ContextSpace
 
 _ZERO = np.zeros(())  # numpy would convert a Python number in each operation
 
@@ -48,7 +50,6 @@ class BatchModel(Model):
         Args:
             rng: The dynamics stream.
             context: As for `Model.initial`, with an array of shape (size,) for each feature, which may differ by lane.
-                `envoi.batching.lane_contexts.derived` caches values that depend only on contexts.
             size: The number of lanes.
         """
         raise NotImplementedError
@@ -146,7 +147,7 @@ class BatchModel(Model):
         self._streams = one.streams
 
 
-class ModelBatch(LaneColumns, LaneContexts):
+class ModelBatch(LaneColumns):
     """Steps n lanes of a `BatchModel` with one call of its functions. All lanes share one set of random streams.
 
     Args:
@@ -174,7 +175,8 @@ class ModelBatch(LaneColumns, LaneContexts):
             lambda leaf: np.asarray(leaf) if isinstance(leaf, AnyScalar) else leaf, zeros(model.action_spec)
         )
         self._one_action = isinstance(model.action_spec, Spec)
-        self._begin_contexts()
+        self._context: Mapping[str, Any] = {}
+        self.context = model.context
 
     def _begin(self, restart: Mask, hold: Mask | None, options: Mapping[str, Any] | None) -> tuple[Any, ...]:
         return self.advance(None, restart, hold, None, self._columns_under(options) if options else None)
@@ -219,7 +221,8 @@ class ModelBatch(LaneColumns, LaneContexts):
             if hold is None and action is None:
                 state = model.initial(streams.dynamics, columns, n)
             else:
-                fresh = model.initial(streams.dynamics, self._columns_at(index, columns), len(index))
+                own = {name: column[index] for name, column in columns.items()}
+                fresh = model.initial(streams.dynamics, own, len(index))
                 state = put(state, index, fresh)
         if held is not None and action is not None:
             state = put(state, held, take(before, held))
@@ -345,6 +348,75 @@ class ModelBatch(LaneColumns, LaneContexts):
     @property
     def unwrapped(self) -> Any:
         return self.model
+
+    # Contexts: for each feature, an array with one value per lane.
+
+    @property
+    def context_space(self) -> ContextSpace | None:
+        """The model's context space."""
+        return self.model.context_space
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """The contexts of coming episodes; settable.
+
+        For each feature, set one value for all lanes or an array of shape (n,).
+
+        Raises:
+            ContextError: The new value has an unknown feature, a value out of bounds, or an array of the wrong length.
+        """
+        return self._context
+
+    @context.setter
+    def context(self, context: Mapping[str, Any]) -> None:
+        space = self.model.context_space
+        if space is not None:
+            space.verify({name: None for name in checked(context, "context") if name not in space.features})
+        full = {**self.model.context, **context}
+        self._columns = self._checked(full)
+        self._context = full
+
+    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int] | NDArray[np.intp]) -> None:
+        columns, new, index = self._columns, dict[str, NDArray[Any]](), np.asarray(lanes, np.intp)
+        for name, values in each_of(context, len(index)).items():
+            if name not in columns:
+                raise ContextError(f"put_context: context[{name!r}]: no such feature; {nearest(name, columns)}")
+            # A copy, because states may contain the old one; a common dtype: int and float give float.
+            new[name] = column = columns[name].astype(np.result_type(columns[name], np.asarray(values)))
+            column[index] = values
+        self._columns, self._context = {**columns, **new}, {**self._context, **new}
+
+    def _checked(self, context: Mapping[str, Any], path: str = "context") -> dict[str, NDArray[Any]]:
+        """Returns values as columns of shape (n,), after checking the values of known features."""
+        space = self.model.context_space
+        features = {} if space is None else space.features
+        columns: dict[str, NDArray[Any]] = {}
+        for name, value in context.items():
+            array = np.asarray(value)
+            if array.ndim and len(array) != self.batch_size:
+                raise ContextError(
+                    f"{path}[{name!r}]: expected one value, or one for each of {self.batch_size} lanes, "
+                    f"got {len(array)}"
+                )
+            if space is not None and name in features:
+                values = array.ravel().tolist()
+                for one in dict.fromkeys(values):
+                    try:
+                        space.verify({name: one}, path)
+                    except ContextError as error:
+                        where = f" in lane {values.index(one)}" if array.ndim else ""
+                        raise ContextError(f"{error}{where}") from None
+            columns[name] = array if array.ndim else np.full(self.batch_size, array, array.dtype)
+        return columns
+
+    def _columns_under(self, options: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        """Returns the context columns for a reset with options; see `reset_options.of_the_episode`."""
+        space = self.model.context_space
+        if space is None:
+            return {**self._columns, **self._checked(options, "options")}
+        whole, rest = split(options, space)
+        columns = self._columns if whole is None else self._checked(whole, f"options[{CONTEXT!r}]")
+        return {**columns, **self._checked(rest, "options")}
 
 
 def _with(values: NDArray[Any], index: NDArray[Any], value: Any) -> NDArray[Any]:

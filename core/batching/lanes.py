@@ -444,6 +444,10 @@ class LaneColumns(BatchEnv):
             raise EpisodeError(f"observation: {NOT_RESET}")
         return self._observation
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Written steps are not copied: those of a copy would step the original.
+        return {name: value for name, value in vars(self).items() if name != "_written_step"}
+
 
 StreamsOf: TypeAlias = Literal["lanes", "batch"]
 """`"lanes"` if each lane has its own random streams; `"batch"` if all lanes share one set."""
