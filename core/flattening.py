@@ -360,10 +360,7 @@ def _writers(leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> tuple[Write, Calla
 
 
 def _filled_in(places: Sequence[tuple[Any, slice]], dtype: np.dtype[Any]) -> Write:
-    """Returns a function that fills the slices of a new array with values.
-
-    Its attribute `step_lines` has the same code unrolled, for written steps; see `envoi.wrapping.change.Change`.
-    """
+    """Returns a function that fills the slices of a new array with values."""
     size, empty = places[-1][1].stop, np.empty
 
     def one(value: Any) -> Any:
@@ -372,12 +369,6 @@ def _filled_in(places: Sequence[tuple[Any, slice]], dtype: np.dtype[Any]) -> Wri
             flat[place] = value[key]
         return flat
 
-    names: dict[str, Any] = {"empty": empty, "size": size, "dtype": dtype}
-    lines = ["$flat = $empty($size, $dtype)"]
-    for number, (key, place) in enumerate(places):
-        names |= {f"key_{number}": key, f"place_{number}": place}
-        lines.append(f"$flat[$place_{number}] = observation[$key_{number}]")
-    vars(one)["step_lines"] = "\n".join([*lines, "observation = $flat"]), names
     return one
 
 

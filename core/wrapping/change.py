@@ -62,9 +62,7 @@ class Change:
         reward_spec: The spec of rewards.
         discount_spec: The spec of discounts.
         action: `(action) -> action` of the inner environment.
-        observation: `(observation) -> observation`, or `(observation, memory)` if there is a memory. A function of the
-            library may have an attribute `step_lines`, which written steps contain instead of a call: lines that
-            replace `observation`, with `$` before their own names, and the objects that they name.
+        observation: `(observation) -> observation`, or `(observation, memory)` if there is a memory.
         reward: `(reward) -> reward`, or `(reward, memory)`.
         begin: `(observation) -> memory`, from the first observation of an episode.
         remember: `(memory, action, observation, reward) -> memory`, from the agent's own action and the inner values.

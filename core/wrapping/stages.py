@@ -144,13 +144,7 @@ class ChangeStages:
             yield self.stage("\n".join(lines), safe=self.is_limit)
 
     def observations(self) -> Iterator[Stage]:
-        see: Any = self.change.observation
-        written: tuple[str, dict[str, Any]] | None = None if self.has_lanes else getattr(see, "step_lines", None)
-        if written is not None:
-            lines, names = written
-            own = {f"_{self.depth}_{name}": value for name, value in names.items()}
-            yield self.stage(lines.replace("$", "_#_"), names=own)
-        elif see is not None:
+        if self.change.observation is not None:
             yield self.stage(f"observation = observation#(observation{self.given})")
 
     def rewards(self) -> Iterator[Stage]:
