@@ -14,7 +14,7 @@ All other steps keep the same roster object.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from ..errors import EpisodeError, SpecError, nearest
@@ -23,10 +23,6 @@ from ..steps.record import NOT_BEGUN, OVER, RUNNING, EpisodeState
 from ..tree import AnyMapping
 
 NOT_IN_PLAY = "has not been in play in this episode"
-
-
-_MOST_TURNS = 64
-"""The number of cached rosters: enough for agents that act one by one, but not for all random groups."""
 
 
 class LeftWithoutEnd(EpisodeError, SpecError):
@@ -42,8 +38,6 @@ class Roster:
     ended: frozenset[Any] = frozenset()
     turn: tuple[Any, ...] | None = None
     phase: EpisodeState = NOT_BEGUN
-    # Games that take turns return to the same few rosters, so rosters with equal agents share them here.
-    _by_turn: dict[Any, Roster] = field(default_factory=dict[Any, "Roster"], init=False, compare=False, repr=False)
 
     @property
     def acting(self) -> tuple[Any, ...]:
@@ -84,13 +78,7 @@ class Roster:
         turn = None if turn is None else tuple(turn)
         if turn == self.turn:
             return self
-        known = self._by_turn.get(turn)
-        if known is None:
-            known = Roster(self.possible, self.playing, self.ended, _checked_turn(turn, self.playing), self.phase)
-            if len(self._by_turn) < _MOST_TURNS:
-                self._by_turn[turn] = known
-                object.__setattr__(known, "_by_turn", self._by_turn)
-        return known
+        return Roster(self.possible, self.playing, self.ended, _checked_turn(turn, self.playing), self.phase)
 
     def abandoned(self) -> Roster:
         """Returns the roster of an episode that cannot continue: all agents in play have ended."""
@@ -141,9 +129,6 @@ class Roster:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Roster:
         return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Roster, (self.possible, self.playing, self.ended, self.turn, self.phase)
 
 
 class HasRoster:
