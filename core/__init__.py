@@ -109,8 +109,7 @@ if TYPE_CHECKING:
         ValidatedMulti,
     )
     from .wrapping.change import Change, Specs
-    from .wrapping.lifted import Lifted
-    from .wrapping.multi_wrapper import MultiWrapper
+    from .wrapping.lifted import Lifted, MultiWrapper
     from .wrapping.one_agent import as_multi, as_single
 else:
     # Modules that only some programs need are imported on first access to one of their names.
@@ -131,8 +130,7 @@ else:
         " FlattenAction FlattenObservation GoalReplay History ObservationFilter OneHotAction PerformanceProfiler"
         " Representation Represented RunStats Terminated TimeLimit Validated ValidatedMulti",
         "wrapping.change": "Change Specs",
-        "wrapping.lifted": "Lifted",
-        "wrapping.multi_wrapper": "MultiWrapper",
+        "wrapping.lifted": "Lifted MultiWrapper",
         "wrapping.one_agent": "as_multi as_single",
     }
     _MODULE_OF = {name: module for module, names in _LATER.items() for name in names.split()}

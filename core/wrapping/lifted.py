@@ -19,7 +19,7 @@ from ..protocol.batch_env import as_lanes_step
 from ..protocol.env import Env, Reset, as_step, refuse_masks
 from ..protocol.fast_steps import record_of
 from ..protocol.infos import Infos
-from ..protocol.multi_env import MultiEnv, MultiReset, as_multi_step
+from ..protocol.multi_env import MultiEnv, MultiReset, MultiStep, as_multi_step
 from ..protocol.roster import check_actions
 from ..rewards.rewarder import Rewarder, RewardFunction, spec_range
 from ..spec.base import shown
@@ -30,7 +30,6 @@ from ..steps.record import ENDED_LANES, OVER, Record
 from .change import SPECS, Change, Specs
 from .delegate import Around, Inner
 from .lifting import over_agents, over_lanes
-from .multi_wrapper import MultiWrapper
 from .stages import ChangeStages
 from .wrapper import Wrapper
 
@@ -38,6 +37,42 @@ if TYPE_CHECKING:
     _Base = Wrapper  # a type checker takes it for one around an `Env`
 else:
     _Base = Around
+
+
+class MultiWrapper(Around[MultiEnv], MultiEnv):
+    """A multi-agent environment that behaves like `env`. Subclass it and override the differences.
+
+    Args:
+        env: The environment inside.
+    """
+
+    possible_agents: Any = Inner()
+    agents: Any = Inner()
+    turn: Any = Inner()
+
+    def __init__(self, env: MultiEnv) -> None:
+        super().__init__(env)
+        if not isinstance(cast("object", env), MultiEnv):
+            raise SpecError(
+                f"env: expected an environment of several agents, got {shown(env)} of one; "
+                "make the wrapper a Lifted or a Wrapper, or give it as_multi(env)"
+            )
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, actions: Mapping[Any, Any], *masks: Any, **named: Any) -> MultiStep:
+        refuse_masks(*masks, **named)
+        return self.env.step(actions)
+
+    step_program = Around[Any].program_inside  # beside `step`, see `program_of`
+
+    @property
+    def step_record(self) -> Record:
+        return record_of(self.env) if type(self).step is MultiWrapper.step else self.outer_record
+
+    def observation(self, agent: Any) -> Any:
+        return self.env.observation(agent)
 
 
 class _Begun:
