@@ -22,7 +22,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..errors import SpecError
 from .program import USUAL, VALUES, Gate, Program, Stage, maker, registers_read, text_of, titled
 from .record import OVER
 
@@ -75,11 +74,7 @@ def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) ->
     """Returns the source of a step, and the objects that it uses."""
     objects = {"record": program.record, "gate": gate, "OVER": OVER, **program.objects()}
     used = {*registers_read(finish.first), *registers_read(finish.last)}
-    for name, value in finish.names.items():
-        if name not in used:
-            continue
-        if objects.setdefault(name, value) is not value:
-            raise SpecError(f"{finish.title!r}: expected one meaning of {name!r} in a step, got two")
+    objects |= {name: value for name, value in finish.names.items() if name in used}
     given = [] if layer is None else [name for name, value in objects.items() if value is layer] or ["_"]
     bound = {name: value for name, value in objects.items() if name not in given}
     lanes = program.opening

@@ -15,14 +15,12 @@ import ast
 import builtins
 import linecache
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2s
 from textwrap import indent
 from types import CodeType
 from typing import Any, cast
-
-from ..errors import SpecError
 
 VALUES = ("observation", "reward", "terminated", "truncated", "discount", "info")
 """The registers of the values of a step."""
@@ -80,9 +78,6 @@ class Program:
         state: The expression for the environment's state after the stages; empty if `env.state` is already up to date.
         opening: For many lanes, the first stage, which sets `restart`, `hold` and `idle` (the lanes that do
             not act) to masks or None; all stages can read them. None for a single lane.
-
-    Raises:
-        SpecError: Two stages give a name two meanings.
     """
 
     stages: tuple[Stage, ...]
@@ -92,36 +87,14 @@ class Program:
     state: str = ""
     opening: Stage | None = None
 
-    def __post_init__(self) -> None:
-        self.objects()
-
-    def around(
-        self,
-        inward: Iterable[Stage] = (),
-        outward: Iterable[Stage] = (),
-        kept: Mapping[str, str] | None = None,
-        holders: Mapping[str, Any] | None = None,
-    ) -> Program:
-        """Returns a program with the stages of a layer around these."""
-        return replace(
-            self,
-            stages=(*inward, *self.stages, *outward),
-            kept={**self.kept, **(kept or {})},
-            holders={**self.holders, **(holders or {})},
-        )
-
     def writes(self, name: str) -> bool:
         """Returns True if a stage sets the register."""
         return any(name in stage.writes for stage in self.stages)
 
     def objects(self) -> dict[str, Any]:
         """Returns all objects that the stages name."""
-        found = dict(self.holders)
-        for stage in (*self.stages, *(() if self.opening is None else (self.opening,))):
-            for name, value in stage.names.items():
-                if found.setdefault(name, value) is not value:
-                    raise SpecError(f"stage {stage.title!r}: expected one meaning of {name!r} in a program, got two")
-        return found
+        stages = (*self.stages, *(() if self.opening is None else (self.opening,)))
+        return {**self.holders, **{name: value for stage in stages for name, value in stage.names.items()}}
 
 
 @cache

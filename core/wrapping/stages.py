@@ -76,7 +76,8 @@ class ChangeStages:
         if self.has_lanes and self.own_ends:
             kept[f"cut{self.depth}"] = f"layer{self.depth}._cut"
         holders = {f"layer{self.depth}": self.layer} if kept else {}
-        return inside.around(inward, outward, kept, holders)
+        stages = (*inward, *inside.stages, *outward)
+        return replace(inside, stages=stages, kept={**inside.kept, **kept}, holders={**inside.holders, **holders})
 
     # On the way in.
 
