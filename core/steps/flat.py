@@ -18,10 +18,13 @@ compositions with the same classes of layers share one code object. Tracebacks a
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from ..errors import SpecError, nearest
 from .program import USUAL, VALUES, Gate, Program, Stage, maker, registers_read, text_of, titled
 from .record import OVER
 
@@ -91,6 +94,12 @@ def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) ->
         written.update(missing)
         return [f"{name} = {USUAL[name]}" for name in missing]
 
+    words = Counter(re.findall(r"\w+", "\n".join(f"{one.lines}\n{one.commit}\n{one.undo}" for one in stages)))
+    known = {"action", "over", *VALUES, *program.kept, *used}
+    for stage in stages:
+        for name in stage.writes:
+            if name not in known and words[name] == 1:  # such as a misspelt one, whose value would be lost
+                raise SpecError(f"stage {stage.title!r}: nothing reads {name!r}, which it sets; {nearest(name, known)}")
     lines: list[str] = []
     undone: list[str] = []
     title = ""

@@ -35,6 +35,8 @@ from envoi import (
 )
 from envoi.adapters import to_gymnasium
 from envoi.context import Factory
+from envoi.steps.flat import SIX_VALUES, flat_step
+from envoi.steps.program import Stage
 
 # What is wrapped, and the wrappers.
 
@@ -685,3 +687,10 @@ def test_many_wrappers_work_and_more_are_refused():
     wrap_many = partial(reduce, lambda inner, _: envoi.TimeLimit(inner, 10), range(500))
     with pytest.raises(envoi.SpecError, match="at most 100 wrappers around each other, got 101; combine some"):
         wrap_many(env)
+
+
+def test_a_register_that_nothing_reads_is_an_error():
+    program = Drifting().step_program()
+    program = replace(program, stages=(*program.stages, Stage("a wrapper", "rewrad = reward / 2")))
+    with pytest.raises(envoi.SpecError, match="nothing reads 'rewrad', which it sets; did you mean 'reward'"):
+        flat_step(lambda: program, lambda _: SIX_VALUES)
