@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from envoi import (
     BatchEnv,
@@ -56,9 +56,8 @@ def exported(
 def source_of(core: Any, importers: Kinds) -> Any:
     """Returns the source of an import from a framework, or None if `core` is no such import or was modified."""
     inner = core.env if isinstance(core, Sole) else core
-    if isinstance(inner, importers) and isinstance(inner, FromSource) and inner.is_unchanged:
-        return inner.source
-    return None
+    is_import = isinstance(inner, importers) and isinstance(inner, FromSource)
+    return inner.source if is_import and inner.is_unchanged else None
 
 
 def imported(env: Any, framework: str, forms: Kinds, importer: Callable[[Any], Any]) -> Any:
@@ -154,8 +153,7 @@ def innermost(core: Any) -> Any:
 
 def rewarder_of(core: Any) -> Rewarder | None:
     """Returns the rewarder that was set on an environment, or None if it has its own."""
-    found: Rewarder | None = innermost(core).given_rewarder
-    return found
+    return cast("Rewarder | None", innermost(core).given_rewarder)
 
 
 def context_of(core: Any) -> Mapping[str, Any] | None:

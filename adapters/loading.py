@@ -39,6 +39,8 @@ def load(name: str, **arguments: Any) -> Env:
         MissingBackend: Its framework is not installed.
         SpecError: The arguments cannot be parsed or do not fit the environment, or a factory returns no environment.
     """
+    if not isinstance(name, str):
+        raise SpecError(f"name: expected 'scheme:name', such as 'gymnasium:CartPole-v1', got {name!r}")
     scheme, colon, rest = name.partition(":")
     if not colon or scheme not in SCHEMES:
         guess = nearest(scheme, SCHEMES) if colon else f"did you mean {_guess(name)!r}?"
@@ -110,11 +112,8 @@ def _arguments(name: str, query: str) -> dict[str, Any]:
         key, equals, value = part.partition("=")
         if not equals or not key.isidentifier():
             raise SpecError(f"{name}: expected '?argument=value&…', got {part!r}")
-        if value.lower() in WORDS:
-            found[key] = WORDS[value.lower()]
-            continue
         try:
-            found[key] = ast.literal_eval(value)
+            found[key] = WORDS[value.lower()] if value.lower() in WORDS else ast.literal_eval(value)
         except (ValueError, SyntaxError):
             found[key] = value
     return found

@@ -156,11 +156,9 @@ def from_env(env: Any) -> Env | MultiEnv:
         raise SpecError(f"env: expected an environment, got a name; load({env!r}) makes one of it")
     if isinstance(env, type):
         raise SpecError(f"env: expected an environment, got the class {env.__qualname__}; make an instance of it")
-    kinds = ["a core envoi.Env or envoi.MultiEnv", *(f"an environment of {row.name}" for row in FRAMEWORKS.values())]
-    looked = ", ".join(name for name in dir(env) if not name.startswith("_"))[:200]
     raise SpecError(
-        f"env: expected one of: {', '.join(kinds)}; got a {type(env).__module__}.{type(env).__qualname__} "
-        f"with {looked or 'no public attributes'}"
+        f"env: expected one of: an envoi.Env or envoi.MultiEnv, an environment of {', '.join(FRAMEWORKS)}, "
+        f"got a {type(env).__module__}.{type(env).__qualname__}"
     )
 
 

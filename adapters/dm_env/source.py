@@ -103,7 +103,7 @@ else:
     ) -> tuple[Any, Any, bool, bool, Any, Info]:
         """Returns the six values of a step that ends the episode, or whose reward or discount needs conversion."""
         if step_type not in (MID, LAST) or reward is None or discount is None:
-            self._episode_state = OVER
+            self._halt = OVER
             if step_type == FIRST:
                 raise EpisodeError(f"step: {self.source} began another episode by itself; call reset() first")
             raise SpecError(

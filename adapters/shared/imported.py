@@ -16,20 +16,20 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, Spec, Step, Streams
+from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, SnapshotUnsupported, Spec, Step
 from envoi.protocol.batch_env import Mask, as_mask, check_count
 from envoi.protocol.env import NOT_RESET, as_step, refuse_masks
 from envoi.protocol.process import Process
 from envoi.rewards.rewarder import reward_step
-from envoi.seeding import check_seed
+from envoi.seeding import Streams, check_seed
 from envoi.steps.flat import flat_step
 from envoi.steps.program import VALUES, Program, Stage, library_name
-from envoi.steps.record import NOT_BEGUN, RUNNING, EpisodeState
+from envoi.steps.record import NOT_BEGUN
 from envoi.tree import map_leaves
 from envoi.wrapping.delegate import set_once
 
 from .arrival import Copy, fresh
-from .introspection import Content, Generators, seed_hook
+from .introspection import Content, Generators, attributes, seed_hook
 from .loss import DroppedOptionsWarning, Loss, UnseededWarning, warn_user
 
 
@@ -210,6 +210,24 @@ class Imported(Planned, FromSource):
         """Returns the layers of the source and their spaces, the objects that a restore does not replace."""
         return [self.source]
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        if any("_ezpickle_args" in attributes(part) for part in self._parts()):
+            # The source's own copies are new ones (gymnasium's EzPickle), so what it holds goes along.
+            try:
+                state["_held"] = self._hold_source()
+            except SnapshotUnsupported:
+                state["_held"] = None
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        held = state.pop("_held", self)
+        super().__setstate__(state)
+        if held is None:
+            self._halt = NOT_BEGUN
+        elif held is not self:
+            self._put_back_source(held)
+
     def render(self) -> Any:
         return self.source.render()
 
@@ -255,27 +273,19 @@ class Imported(Planned, FromSource):
 class ImportedEnv(Imported, Env):
     """Base of single-agent importers."""
 
-    _memory = ("_observation", "_episode_state")
+    _memory = ("_observation", "_halt")
     _planned = ("_written_step",)
 
     def __init__(self, source: Any, copy: Copy = "auto") -> None:
-        self._episode_state = NOT_BEGUN
+        self._halt = NOT_BEGUN
         super().__init__(source, copy)
 
     def _plan(self) -> None:
         self.step_record.stale()
         self._written_step = flat_step(ImportedEnv.step_program, as_step, self)
 
-    @property
-    def _episode_state(self) -> EpisodeState:
-        return self.step_record.phase
-
-    @_episode_state.setter
-    def _episode_state(self, state: EpisodeState) -> None:
-        self.step_record.phase = state
-
     def _check_begun(self, what: str) -> None:
-        if self._episode_state is NOT_BEGUN:
+        if self._halt is NOT_BEGUN:
             raise EpisodeError(f"{what}: {NOT_BEGUN}")
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
@@ -286,7 +296,7 @@ class ImportedEnv(Imported, Env):
             self.seed_source(seed)
             self._streams = Streams(seed)
         observation, info = self._begin(seed, options)
-        self._observation, self._episode_state = observation, RUNNING
+        self._observation, self._halt = observation, None
         return Reset(observation, info)
 
     def seed_source(self, seed: Any) -> None:
@@ -332,8 +342,7 @@ if env._rewarder is not None:
 
     @property
     def observation(self) -> Any:
-        if self._episode_state is NOT_BEGUN:
-            self._check_begun("observation")
+        self._check_begun("observation")
         return self._observation
 
 

@@ -67,10 +67,7 @@ def physics(source: Any, kind: type) -> Any:
 
 def seed_hook(source: Any, kind: type) -> Callable[[int], Any] | None:
     """Returns the `seed` method of the outermost layer that has one, or None."""
-    for layer in layers(source, kind):
-        if callable(getattr(type(layer), "seed", None)):
-            return layer.seed
-    return None
+    return next((layer.seed for layer in layers(source, kind) if callable(getattr(type(layer), "seed", None))), None)
 
 
 class Generators:

@@ -136,7 +136,7 @@ def test_snapshots_put_a_source_back_with_its_generator_and_counters(make):
     env.reset()
     held, seen, actions = env.snapshot(), [], [env.sample_action() for _ in range(12)]
     for _ in range(3):
-        seen.append([exact(env.reset() if env._episode_state is OVER else env.step(action)) for action in actions])
+        seen.append([exact(env.reset() if env._halt is OVER else env.step(action)) for action in actions])
         env.restore(held)
     assert seen[0] == seen[1] == seen[2]
 
