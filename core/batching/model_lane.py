@@ -34,6 +34,7 @@ class ModelLane(Env):
     """
 
     _written_step: Any = None
+    _awaits_kernel = False  # True if there was no kernel when the step was written
 
     def __init__(self, lanes: Any, index: int) -> None:
         model = lanes.members[index]
@@ -79,6 +80,7 @@ class ModelLane(Env):
         """Returns the program of a step: one stage that steps this lane while the others pause."""
         title = f"ModelLane: a step of {'a batch of one lane' if self.lanes.batch_size == 1 else 'all lanes'}"
         by_kernel = _step_by_kernel(self.lanes)
+        self._awaits_kernel = self.lanes._runner is None
         names: dict[str, Any] = {"lane": self, "hold_step": self.lanes.hold_step, "by_kernel": by_kernel}
         fast = "by_kernel(action) or " if by_kernel else ""
         lines = f"{', '.join(VALUES)} = {fast}lane.step_alone(action)"
@@ -90,6 +92,8 @@ class ModelLane(Env):
         """Steps this lane while the others pause, and returns the six values of the step."""
         lanes, index = self.lanes, self.index
         n: int = lanes.batch_size
+        if self._awaits_kernel and lanes._runner is not None:
+            self.step_record.stale()
 
         def in_all(spec: Any, leaf: Any) -> Any:
             return np.repeat(_as_leaf(leaf, spec.dtype)[None], n, 0) if isinstance(spec, ARRAYS) else (leaf,) * n
@@ -202,7 +206,7 @@ def _step_by_kernel(lanes: Any) -> Callable[[Any], tuple[Any, ...] | None] | Non
     terminated, truncated, _ = runner.arrays["ends"]
 
     def step(action: Any) -> Any:
-        if (not (lanes._in_rows and runner.is_unchanged()) and not lanes._usable(runner)) or not runner.is_plain:
+        if (not (lanes._in_rows and runner.is_unchanged()) and not lanes._usable(runner)) or not runner.saves_streams:
             return None
         kind = action.__class__
         is_number = kind is number or kind is python_number
@@ -223,7 +227,7 @@ def _step_by_kernel(lanes: Any) -> Callable[[Any], tuple[Any, ...] | None] | Non
         runner.exchange()
         lanes._states = lanes._elapsed = None
         lanes._observation = observation
-        reward, discount = rewards.item(), None if discounts is None else discounts[0]
+        reward, discount = rewards.item(), None if discounts is None else discounts.item()
         if not ended:
             lanes._over = none
             return observation[0], reward, False, False, discount, {}

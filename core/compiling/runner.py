@@ -96,8 +96,8 @@ class Runner:
     see `launcher`, and changes only the random streams, which `take_back` takes back; `exchange` commits it.
 
     Attributes:
-        is_plain: True if the kernel needs nothing from outside for a step: it begins episodes itself, and can save all
-            random streams.
+        saves_streams: True if the kernel can save all random streams.
+        is_plain: True if the kernel needs nothing from outside for a step: it also begins episodes itself.
     """
 
     def __init__(self, plan: Plan, action_spec: SpecTree, n: int) -> None:
@@ -128,7 +128,7 @@ class Runner:
         self._read_by_kernel: Any = ()  # further arrays of the kernel, kept alive
         self._known: list[list[Any]] = [[None, None] for _ in range(n)]  # the generators of each lane
         self.is_current, self.is_unchanged = plan.functions.is_current, plan.functions.is_unchanged
-        self.is_plain = plan.begins
+        self.is_plain, self.saves_streams = plan.begins, True
         self.none = np.zeros(n, bool)
         self.launch = launcher(plan, self.kernel, self.arrays["ends"])
 
@@ -175,14 +175,14 @@ class Runner:
         columns = [(0, "dynamics")] if draws - {"observe"} else []
         columns += [(1, "observation")] if "observe" in draws else []
         for index in lanes:
-            known = self._known[index]
             for k, name in columns:
                 generator = getattr(streams[index], name)
-                if known[k] is not generator:
-                    known[k] = generator
+                if self._known[index][k] is not generator:
+                    self._known[index][k] = generator
                     found = addresses(generator)
                     bits[index, 4 * k : 4 * k + 4], bits[index, 8 + k] = found[:4], found[4]
-        self.is_plain = self.plan.begins and all(bits[:, 8 + k].all() for k, _ in columns)
+        self.saves_streams = all(bits[:, 8 + k].all() for k, _ in columns)
+        self.is_plain = self.plan.begins and self.saves_streams
 
     def columns(self, is_next: bool = False) -> list[np.ndarray[Any, Any]]:
         """Returns the states of all lanes, an array of shape (n, …) per leaf, before or after a step."""
