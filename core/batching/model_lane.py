@@ -199,8 +199,7 @@ def _step_by_kernel(lanes: Any) -> Callable[[Any], tuple[Any, ...] | None] | Non
     if tree.is_branch(plan.seen.example):
         return None
     kernel, actions, dtype, action_shape = runner.kernel, runner.idle.copy(), first.dtype, first.shape
-    number = None if action_shape else dtype.type
-    python_number = int if number is not None and np.issubdtype(number, np.integer) else None
+    numbers = () if action_shape else (dtype.type, int) if dtype.kind in "iu" else (dtype.type,)
     shape, seen_dtype, none = (1, *plan.seen.shapes[0]), plan.seen.dtypes[0], runner.none
     rewards, discounts = np.zeros(1, plan.reward), None if plan.discount is None else np.zeros(1, plan.discount)
     terminated, truncated, _ = runner.arrays["ends"]
@@ -209,8 +208,7 @@ def _step_by_kernel(lanes: Any) -> Callable[[Any], tuple[Any, ...] | None] | Non
         if (not (lanes._in_rows and runner.is_unchanged()) and not lanes._usable(runner)) or not runner.saves_streams:
             return None
         kind = action.__class__
-        is_number = kind is number or kind is python_number
-        if not is_number and not (kind is np.ndarray and action.dtype is dtype and action.shape == action_shape):
+        if kind not in numbers and not (kind is np.ndarray and action.dtype is dtype and action.shape == action_shape):
             return None
         try:
             actions[0] = action

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import tree
 from ..errors import SpecError
+from ..structural_equality import structure
 from .base import Spec, SpecTree, frozen, shown
 from .foreign import Foreign
 
@@ -129,17 +130,17 @@ def spec_difference(a: SpecTree, b: SpecTree, path: str = "spec") -> tuple[str, 
     is_same_kind = type(a) is type(b) or all(isinstance(one, dict) for one in (a, b))
     if not is_same_kind or [part for part, _, _ in mine] != [part for part, _, _ in others]:
         return path, a, b
-    found = (
-        spec_difference(sub, other, path + part) for (part, _, sub), (_, _, other) in zip(mine, others, strict=True)
-    )
+    both = zip(mine, others, strict=True)
+    found = (spec_difference(sub, other, path + part) for (part, _, sub), (_, _, other) in both)
     return next((difference for difference in found if difference is not None), None)
 
 
-def _alike(a: SpecTree, b: SpecTree) -> bool:
-    kinds = [one.origin.__class__ for one in (a, b) if isinstance(one, Foreign)]
-    # Objects of a class that does not define equality count as equal.
-    stands_alone = len(kinds) == 2 and kinds[0] is kinds[1] and kinds[0].__eq__ is object.__eq__
-    return stands_alone or spec_equal(_unnamed(a), _unnamed(b))
+def _alike(a: Any, b: Any) -> bool:
+    kind, other = ((one.origin if isinstance(one, Foreign) else one).__class__ for one in (a, b))
+    # Objects of a class that does not define equality count as equal, and a nan is equal to another.
+    stands_alone = kind.__eq__ is object.__eq__ and not issubclass(kind, type)
+    is_same = kind is other and (stands_alone or structure(np.asarray(a)) == structure(np.asarray(b)))
+    return is_same or spec_equal(_unnamed(a), _unnamed(b))
 
 
 def _unnamed(value: Any) -> Any:

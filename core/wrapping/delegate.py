@@ -157,7 +157,9 @@ class Around(Process, Generic[Inside]):
         return take_back
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(self._kind, (self.env.snapshot(), self._named("memory")), self._named("fixed"))
+        fixed, kind = self._named("fixed"), type(self)  # without the specs inside, which contexts may change
+        own = {n: one for n, one in fixed.items() if n in vars(self) or not isinstance(getattr(kind, n), Inner)}
+        return Snapshot(self._kind, (self.env.snapshot(), self._named("memory")), own)
 
     def _named(self, names: str) -> dict[str, Any]:
         """Returns the attributes that the class and its bases name in a class attribute."""

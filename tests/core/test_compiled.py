@@ -284,10 +284,9 @@ def test_a_compiled_model_continues_from_a_state_that_is_set():
 def test_a_kernel_that_comes_later_is_called_directly(monkeypatch):
     env = copy.deepcopy(envoi.compiled(Pole()))
     env.reset(seed=0)
-    env.step(0)
-    env.lanes.choice.limit = 0.0
-    for _ in range(3):
-        env.step(1)
+    for _ in range(4):
+        env.step(0)
+        env.lanes.choice.limit = 0.0
     monkeypatch.delattr(envoi.CompiledModel.__base__, "step_alone")
     assert env.step(1).reward == 1.0
 
