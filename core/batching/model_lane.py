@@ -82,8 +82,7 @@ class ModelLane(Env):
         by_kernel = _step_by_kernel(self.lanes)
         self._awaits_kernel = self.lanes._runner is None
         names: dict[str, Any] = {"lane": self, "hold_step": self.lanes.hold_step, "by_kernel": by_kernel}
-        fast = "by_kernel(action) or " if by_kernel else ""
-        lines = f"{', '.join(VALUES)} = {fast}lane.step_alone(action)"
+        lines = f"{', '.join(VALUES)} = {'by_kernel(action) or ' if by_kernel else ''}lane.step_alone(action)"
         undo, source = "_back0()", self.lanes.kernel_source
         stage = Stage(title, lines, names, guarded=True, save="_back0 = hold_step()", undo=undo, source=source)
         return Program((stage,), self.step_record)
