@@ -245,7 +245,7 @@ def test_contexts_of_both_sides_are_named():
         ({"contexts": TWENTY, "eval_contexts": {}}, "^eval_contexts: expected at least one context"),
         ({"contexts": TWENTY, "eval_contexts": "mass=1..2"}, "^eval_contexts: .*mass"),
         ({"contexts": {"train": TWENTY, "test": TWENTY}}, r"regions \['train', 'test'\]"),
-        ({"contexts": TWENTY, "curriculum": LearningProgress()}, "^curriculum: context .*is_success.*bounds of returns"),
+        ({"contexts": TWENTY, "curriculum": LearningProgress()}, "^curriculum: context .*is_success.*of returns"),
         ({"contexts": TWENTY, "curriculum": LearningProgress(bounds=(1, 2))}, "return within bounds"),
         ({"contexts": TWENTY, "curriculum": PrioritizedLevelReplay("learnability")}, "is_success"),
     ],
