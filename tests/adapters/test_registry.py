@@ -378,7 +378,7 @@ def test_every_function_takes_an_environment_for_one_of_its_most_specific_framew
         form, error = tried(convert, env, target)
         if error is not None:
             assert str(getattr(error, "path", "lanes")) in {loss.path for loss in refused}
-            assert isinstance(error, LossyConversion) or (core.batch_size is not None and "batch" in str(error))
+            assert isinstance(error, LossyConversion) or (core.batch_size is not None and "lane" in str(error))
             continue
         assert not refused
         if target != "rllib":  # which is reached by a creator
