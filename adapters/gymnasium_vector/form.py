@@ -97,7 +97,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, dict[Any, Any]]:
         mask = None
-        if options is not None and "reset_mask" in options:
+        if isinstance(options, Mapping) and "reset_mask" in options:
             mask = as_mask(options["reset_mask"], self.num_envs, "options['reset_mask']")
             options = {key: value for key, value in options.items() if key != "reset_mask"} or None
         result = self._env.reset(seed=seed, options=options, mask=mask)

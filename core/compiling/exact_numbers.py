@@ -506,5 +506,5 @@ def shown_name(function: Any) -> str:
     """Returns a function's name as authors write it."""
     module = str(getattr(function, "__module__", "") or "")
     name = str(getattr(function, "__name__", type(function).__name__))
-    prefix = "np." if isinstance(function, np.ufunc) or module.startswith("numpy") else f"{module}."
+    prefix = "np." if isinstance(function, np.ufunc) else f"{module.replace('numpy', 'np', 1)}."
     return name if module == "builtins" else f"{prefix}{name}"

@@ -183,7 +183,7 @@ def _example_state(model: Any) -> Any:
     parts = state if isinstance(state, tuple) else (state,)
     if not parts or any(map(tree.is_branch, parts)):
         raise NotCompilable(
-            f"{title}: expected a state of numbers or arrays of numbers in a (named) tuple, got {type(state).__name__}"
+            f"{title}: expected numbers or arrays, alone or in one flat (named) tuple, got {type(state).__name__}"
         )
     for path, leaf in tree.leaves(state, "state"):
         dtypes = ("float64", "int64", "bool", *["float32"] * isinstance(leaf, np.ndarray))

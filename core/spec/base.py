@@ -126,8 +126,8 @@ def shown(value: Any) -> str:
     """Returns a short description of a value for an error message: its repr and type, or an array's shape and dtype."""
     if isinstance(value, AnyArray):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
-    text = repr(value)
-    return f"{text if len(text) <= 60 else text[:57] + '…'} ({type(value).__name__})"
+    text, kind = repr(value), "class" if isinstance(value, type) else type(value).__name__
+    return f"{text if len(text) <= 60 else text[:57] + '…'} ({kind})"
 
 
 def set_fields(spec: Spec, /, **values: Any) -> None:

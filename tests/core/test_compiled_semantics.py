@@ -270,8 +270,8 @@ class Unpaid(Plain):
             r"Moving.transition \(.*line \d+\): .*math.hypot .*write math.sqrt",
         ),
         (
-            lambda self, state, action, rng: state._replace(x=math.ulp(state.x)),
-            r"transition \(.*line \d+\): no compiled form of math.ulp",
+            lambda self, state, action, rng: state._replace(x=np.linalg.norm(state.grid)),
+            r"transition \(.*line \d+\): no compiled form of np.linalg.norm",
         ),
         (
             lambda self, state, action, rng: state._replace(x=float(np.arctan(state.x))),

@@ -416,7 +416,7 @@ def test_closing_ends_processes_and_memory(monkeypatch, tmp_path):
     assert not left(mine)
     assert not list(tmp_path.iterdir())
     for call in (batch.reset, partial(batch.step, np.zeros(N, int))):
-        with pytest.raises(EpisodeError, match="closed"):
+        with pytest.raises(EpisodeError, match=r"^(reset|step): the batch is closed"):
             call()
 
 

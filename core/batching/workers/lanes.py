@@ -66,9 +66,9 @@ def _in_turn(method: Callable[Concatenate[WorkerLanes, P], T]) -> Callable[Conca
     @wraps(method)
     def call(self: WorkerLanes, *args: P.args, **kwargs: P.kwargs) -> T:
         pool = self._pool  # pyright: ignore[reportPrivateUsage] (a decorator of methods)
-        pool.check(method.__name__)
+        pool.check(method.__name__.removesuffix("_values"))
         with pool.lock:
-            pool.check(method.__name__)
+            pool.check(method.__name__.removesuffix("_values"))
             return method(self, *args, **kwargs)
 
     return call
