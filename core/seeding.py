@@ -114,7 +114,7 @@ class Streams:
 
     def copy(self) -> Streams:
         """Returns independent copies of the streams, which generate the same numbers from here on."""
-        return copy.deepcopy(self)
+        return copy.deepcopy(self, {id(self._root): self._root})  # which never changes
 
 
 class StreamStates:

@@ -157,9 +157,9 @@ class Around(Process, Generic[Inside]):
         return take_back
 
     def snapshot(self) -> Snapshot:
-        fixed, kind = self._named("fixed"), type(self)  # without the specs inside, which contexts may change
-        own = {n: one for n, one in fixed.items() if n in vars(self) or not isinstance(getattr(kind, n), Inner)}
-        return Snapshot(self._kind, (self.env.snapshot(), self._named("memory")), own)
+        kind, held = type(self), vars(self)  # without the specs inside, which contexts may change
+        own = [n for n in _declared(kind, "fixed") if n in held or not isinstance(getattr(kind, n, None), Inner)]
+        return Snapshot(self._kind, (self.env.snapshot(), self._named("memory")), {n: getattr(self, n) for n in own})
 
     def _named(self, names: str) -> dict[str, Any]:
         """Returns the attributes that the class and its bases name in a class attribute."""
