@@ -406,7 +406,7 @@ class ModelBatch(LaneColumns):
                     except ContextError as error:
                         where = f" in lane {values.index(one)}" if array.ndim else ""
                         raise ContextError(f"{error}{where}") from None
-            columns[name] = array if array.ndim else np.full(self.batch_size, array, array.dtype)
+            columns[name] = array if array.ndim else np.broadcast_to(array.copy(), self.batch_size)  # read-only
         return columns
 
     def _columns_under(self, options: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

@@ -129,13 +129,15 @@ class Change:
         limit = self.limit
         if limit is None:
             return self
-        none: Any = 0 if lanes is None or self.by_lane else np.zeros(lanes, np.int64)
+        in_lanes = lanes is not None and not self.by_lane
+        none: Any = np.zeros(lanes, np.int64) if in_lanes else 0
 
         def begin(observation: Any) -> Any:
             return none
 
         def truncated(flag: Any, elapsed: Any) -> Any:
-            return flag | (elapsed >= limit)
+            cut = elapsed >= limit
+            return flag if in_lanes and not np.count_nonzero(cut) else flag | cut
 
         own: dict[str, Any] = dict(zip(("observation", "reward", "info"), self.with_memory(), strict=True))
         return replace(self, limit=None, shared=True, begin=begin, truncated=truncated, **own)
