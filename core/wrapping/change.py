@@ -130,7 +130,7 @@ class Change:
         if limit is None:
             return self
         in_lanes = lanes is not None and not self.by_lane
-        none: Any = np.zeros(lanes, np.int64) if in_lanes else 0
+        none: Any = np.zeros(lanes or 0, np.int64) if in_lanes else 0
 
         def begin(observation: Any) -> Any:
             return none
