@@ -60,14 +60,18 @@ def put_beside(inner: SpecTree, view: View, lanes: bool, keys: tuple[str, str], 
     """Returns the layout of a dict with two entries: the observation, and the context as a vector or by feature."""
     state, context = keys
     held: Any = None
+    arrays: list[str] = []
 
     def hold(vector: NDArray[np.float64]) -> None:
         nonlocal held
-        # Single numbers as such, which hash and go into JSON, not as arrays of no dimension.
+        # Single numbers as such, which hash, go into JSON and need no copy, not as arrays of no dimension.
         held = {name: value[()] for name, value in view.flat.unflatten(vector).items()} if by_name else vector
+        arrays[:] = [name for name in (held if by_name else ()) if held[name].ndim]
 
     def join(observation: Any, memory: Any = None) -> dict[str, Any]:
-        shown = {name: value.copy() for name, value in held.items()} if by_name else held.copy()
+        shown = held.copy()
+        for name in arrays:
+            shown[name] = shown[name].copy()
         return {state: observation, context: shown}
 
     return Layout({state: inner, context: view.spec if by_name else view.flat.spec}, hold, join)
