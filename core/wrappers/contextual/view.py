@@ -64,8 +64,12 @@ def put_beside(inner: SpecTree, view: View, lanes: bool, keys: tuple[str, str], 
 
     def hold(vector: NDArray[np.float64]) -> None:
         nonlocal held
-        # Single numbers as such, which hash, go into JSON and need no copy, not as arrays of no dimension.
-        held = {name: value[()] for name, value in view.flat.unflatten(vector).items()} if by_name else vector
+        held = vector
+        if by_name and not any(spec.shape for spec in view.spec.values()):
+            held = dict(zip(view.names, vector.T, strict=True))
+        elif by_name:
+            # Single numbers as such, which hash, go into JSON and need no copy, not as arrays of no dimension.
+            held = {name: value[()] for name, value in view.flat.unflatten(vector).items()}
         arrays[:] = [name for name in (held if by_name else ()) if held[name].ndim]
 
     def join(observation: Any, memory: Any = None) -> dict[str, Any]:
