@@ -38,7 +38,7 @@ class FromZoo(ImportedAgents):
     turns_in_infos = False
     _framework = NAME
 
-    _planned = ("_take_state", "_dtypes", "_prepared_for", "_each", "_false", "_silent")
+    _planned = ("_take_state", "_dtypes", "_prepared_for", "_each", "_false", "_silent", "_by_turn")
     _memory = ("_news", "_next_seed", "_listed")
 
     def __init__(self, source: Any, copy: Copy, at_once: bool) -> None:
@@ -80,6 +80,7 @@ class FromZoo(ImportedAgents):
 
     def _prepare(self) -> None:
         """Prepares what each step needs while the same agents are in play."""
+        self._by_turn: dict[Any, Roster] = {}
         self._prepared_for = agents = self._roster.playing
         self._each = tuple((agent, self._dtypes[agent]) for agent in agents)
         # Flags and infos of a quiet step.
@@ -112,6 +113,7 @@ class FromZoo(ImportedAgents):
         if playing != self._roster.playing:
             self._saw = self._seen  # before the change, because `_news` is in the order of the previous agents
         self._roster = roster
+        self._by_turn = {}  # the rosters of games in turns, by agent: to make one takes a quarter of a step
         if playing and playing != self._prepared_for:
             self._prepare()
 
@@ -395,7 +397,10 @@ class FromPettingZooAEC(FromZoo):
         if type(one) is not ndarray or one.dtype is not self._dtypes[agent] or is_held(one):
             one = self._takes[agent](one)
         self._saw[agent], self._current = one, (agent,)
-        self._roster = roster = self._roster.with_turn((agent,))
+        roster = self._by_turn.get(agent)
+        if roster is None:
+            roster = self._by_turn[agent] = self._roster.with_turn((agent,))
+        self._roster = roster
         own_rewards, own_infos = {}, {}
         for each in roster.playing:
             paid = rewards[each]
