@@ -201,7 +201,7 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         self._cumulative_rewards = dict.fromkeys(agents, 0)
         self.terminations, self.truncations = dict.fromkeys(agents, False), dict.fromkeys(agents, False)
         self._acting, self._actions = multi.acting, {}
-        self.infos = self._with_masks(agents_infos(infos))
+        self.infos = self._with_masks(agents_infos(infos), multi.acting)
         self.agent_selection = self._acting[0]
         self._skip_agent_selection = None
         self.metadata["is_parallelizable"] = multi.turn is None
@@ -222,9 +222,8 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         if len(actions) == len(acting):
             self._step_core(actions)
             return
-        self.agent_selection = acting[len(actions)]
         self._cumulative_rewards[agent] = 0
-        self.rewards = dict.fromkeys(self.rewards, 0)
+        vars(self).update(agent_selection=acting[len(actions)], rewards=dict.fromkeys(self.rewards, 0))
 
     def _step_core(self, actions: dict[Any, Any]) -> None:
         """Steps the core with the actions that have been collected."""
@@ -245,11 +244,11 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             for waiting, before in collected.items():
                 if waiting not in actions:
                     cumulative[waiting] = before + rewards[waiting]
-        self._acting = acting = self.multi.acting
+        new["_acting"] = acting = self.multi.acting
         if acting:
             new["agent_selection"] = acting[0]
         if len(acting) < len(infos):
-            infos = self._with_masks(infos)
+            infos = self._with_masks(infos, acting)
         # At once, because a form sets one attribute slowly, see `OpenForm`.
         vars(self).update(new, _cumulative_rewards=cumulative, rewards=rewards, infos=infos)
         if terminated is not None and (True in terminated.values() or True in truncated.values()):
@@ -258,18 +257,18 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             self.terminations, self.truncations = {**terminated}, {**truncated}
             self._deads_step_first()
 
-    def _with_masks(self, infos: Mapping[Any, Any]) -> dict[Any, Any]:
+    def _with_masks(self, infos: Mapping[Any, Any], acting: tuple[Any, ...]) -> dict[Any, Any]:
         """Adds a mask to the info of every agent if any agent has one, as PettingZoo's wrappers expect.
 
         The mask of an agent that does not act is all zeros.
         """
-        if self._acting:
-            self._has_masks = MASK in infos[self._acting[0]]
+        if acting:
+            self._has_masks = MASK in infos[acting[0]]
         specs = self.multi.action_spec if self._has_masks else {}
         nothing = {
             agent: {MASK: np.zeros(spec.n, np.int8)}
             for agent, spec in specs.items()
-            if isinstance(spec, Discrete) and agent in infos and agent not in self._acting
+            if isinstance(spec, Discrete) and agent in infos and agent not in acting
         }
         return {agent: {**nothing.get(agent, {}), **info} for agent, info in infos.items()}
 
