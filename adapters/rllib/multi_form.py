@@ -121,7 +121,8 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, AgentsForm, MultiAgentEnv):
         """Runs one step; see `MultiAgentEnv.step`."""
         if decode := self._decoders:
             action_dict = {agent: decode[agent](a) if agent in decode else a for agent, a in action_dict.items()}
-        self._last = step = self._step(action_dict)
+        step = self._step(action_dict)
+        object.__setattr__(self, "_last", step)  # because a form sets an attribute slowly, see `OpenForm`
         observations, rewards, terminated, _, _, infos = step
         if not self._is_plain:
             observations = self.encode_observations(observations, infos)
