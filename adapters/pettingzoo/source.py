@@ -250,8 +250,10 @@ class FromPettingZoo(FromZoo):
 
     def source_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
         # A new mapping in the core's order, because the source may keep it, or change it in place.
-        self._roster.check_actions(actions)
-        sent = {agent: actions[agent] for agent in self._roster.acting}
+        sent = {**self._false, **actions} if actions.__class__ is dict else {}
+        if not 0 < len(sent) == len(actions) == len(self._roster.acting):  # not one of each agent, or not all act
+            self._roster.check_actions(actions)
+            sent = {agent: actions[agent] for agent in self._roster.acting}
         if encoders := self._encoders:
             sent = {agent: encoders[agent](one) if agent in encoders else one for agent, one in sent.items()}
         before = None if self._rewarder is None else self.state
