@@ -128,11 +128,11 @@ class StreamStates:
     """
 
     def __init__(self, streams: Iterable[Streams], names: Sequence[str] = ()) -> None:
-        self._streams = list(streams)
+        self.streams = list(streams)
         self._views: list[memoryview] = []
         self._others: list[Any] = []  # the bit generators that are not of the usual kind
-        self._made = [tuple(self._found(one, names)) for one in self._streams]
-        self._dicts = [vars(one) for one in self._streams]
+        self._made = [tuple(self._found(one, names)) for one in self.streams]
+        self._dicts = [vars(one) for one in self.streams]
         self._size = sum(map(len, self._dicts))
         self.take()
 
@@ -161,15 +161,15 @@ class StreamStates:
 
     def cover(self, streams: list[Streams]) -> bool:
         """Returns True if the streams are the same objects, and have created no generator since."""
-        return self._streams == streams and self._size == sum(map(len, self._dicts))
+        return self.streams == streams and self._size == sum(map(len, self._dicts))
 
     def are_of(self, streams: list[Streams]) -> bool:
         """Returns True if the streams are the same objects."""
-        return self._streams == streams
+        return self.streams == streams
 
     def put_back(self) -> None:
         """Restores the saved states."""
-        self._drop_new(self._streams)
+        self._drop_new(self.streams)
         start = 0
         for view in self._views:
             view[:] = self._words[start : start + len(view)]
@@ -186,7 +186,7 @@ class StreamStates:
     def copies(self) -> list[Streams]:
         """Returns new streams in the saved states, which share nothing with the originals or other copies."""
         memo: dict[int, Any] = {}
-        twins = [copy.deepcopy(streams, memo) for streams in self._streams]
+        twins = [copy.deepcopy(streams, memo) for streams in self.streams]
         self._drop_new(twins)
         states = StreamStates(twins)
         states._words, states._states = self._words, self._states
@@ -228,10 +228,10 @@ def addresses(generator: np.random.Generator) -> tuple[int, int, int, int, int]:
 
 
 def _memory(bits: Any) -> list[memoryview]:
-    # A struct: a pointer to the state's integers, and the unused half of the last random number.
-    address = bits.ctypes.state_address
-    numbers = ctypes.c_uint64.from_address(address).value
-    return [memoryview((ctypes.c_char * n).from_address(at)).cast("B") for at, n in ((numbers, 32), (address + 8, 8))]
+    # A struct: a pointer to the state's integers, and the unused half of the last random number; mostly side by side.
+    half, numbers = bits.ctypes.state_address + 8, ctypes.c_uint64.from_address(bits.ctypes.state_address).value
+    parts = [(half, numbers + 32)] if 0 < numbers - half <= 24 else [(numbers, numbers + 32), (half, half + 8)]
+    return [memoryview((ctypes.c_char * (end - start)).from_address(start)).cast("B") for start, end in parts]
 
 
 @cache

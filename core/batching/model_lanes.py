@@ -254,7 +254,7 @@ class ModelLanes(LaneColumns, Lanes):
         runner = self._runner
         if runner is not None and not (self._in_rows and runner.is_unchanged()) and not self._usable(runner):
             runner = None
-        if (hold is not None or runner is None) and action is not None:  # otherwise the kernel checks `restart`
+        if (hold is not None or (runner is None and restart is not None)) and action is not None:  # or the kernel does
             restart, hold = step_masks(self, restart, hold)
         if runner is None:
             return self._advance_loop(action, restart, hold, limit, under)
@@ -350,7 +350,7 @@ class ModelLanes(LaneColumns, Lanes):
             self._give_contexts(table, place)
             begins = (False,) * n if restart is None else restart.tolist()
             before = self._states or (self.state if self._begun else actions)
-            each = zip(self._models, before, actions, begins, contexts or begins)  # noqa: B905 (they are counted)
+            each = zip(self._models, saved.streams, before, actions, begins, contexts or begins)  # noqa: B905 (counted)
             self._step_lanes(rows, each if acts is None else compress(each, acts.tolist()))
             states, observations, rewards, ends, cuts, discounts, infos = zip(*rows) if rows else ((),) * 7  # noqa: B905
             if acts is None:
@@ -407,15 +407,15 @@ class ModelLanes(LaneColumns, Lanes):
             written = frozenset(name for model in self._models for name in written_functions(model))
         cuts, has_discount, tells = (name in written for name in ("truncated", "discount", "info"))
         self._written = written
-        for model, before, action, begins, context in each:
-            streams = model._streams or model.streams
+        for model, streams, before, action, begins, context in each:
             model._state = before  # its functions may read it, although they are given it
             if not begins:
                 state = model.transition(before, action, streams.dynamics)
                 seen = model.observe(state, streams.observation)
-                ends = bool(model.terminal(state))
+                ends = True if model.terminal(state) else False  # noqa: SIM210 (a call of `bool` takes longer)
                 cut = cuts and bool(model.truncated(state))
-                reward = (model._rewarder or model.reward)(before, action, state)
+                rewarder = model._rewarder  # `or model.reward` would make a method object
+                reward = model.reward(before, action, state) if rewarder is None else rewarder(before, action, state)
                 discount = model.discount(state) if has_discount else None
                 rows.append((state, seen, reward, ends, cut, discount, model.info(state) if tells else None))
             else:
