@@ -399,9 +399,7 @@ class FromPettingZooAEC(FromZoo):
         if type(one) is not ndarray or one.dtype is not self._dtypes[agent] or is_held(one):
             one = self._takes[agent](one)
         self._saw[agent], self._current = one, (agent,)
-        roster = self._by_turn.get(agent)
-        if roster is None:
-            roster = self._by_turn[agent] = self._roster.with_turn((agent,))
+        roster = self._by_turn.get(agent) or self._by_turn.setdefault(agent, self._roster.with_turn((agent,)))
         self._roster = roster
         own_rewards, own_infos = {}, {}
         for each in roster.playing:
