@@ -381,6 +381,22 @@ def _of_two_arrays(name: str) -> Any:
     return _form(f"np.{name}", 2, (), _never, others=others)
 
 
+@intrinsic
+def _sum_of_array(typing: Any, values: Any) -> Any:
+    if not isinstance(values, types.Array) or values.dtype not in (INT, BOOL):
+        raise refuse("it takes a sum of floats, which numpy adds in an order of its own; write the additions")
+    return INT(values), lambda context, builder, signature, arguments: context.compile_internal(
+        builder, _total, signature, arguments
+    )
+
+
+def _total(values: Any) -> Any:
+    result = 0
+    for value in values.flat:
+        result += value
+    return result
+
+
 def _to_whole(title: str, rounding: str) -> Any:
     """Returns `round`, `math.floor`, `math.ceil` or `math.trunc` for kernels; their results are integers."""
 
@@ -451,6 +467,7 @@ FORMS: dict[Any, Any] = {
     **{getattr(np, name): _of_numpy(name) for name in ("sqrt", "fabs", "floor", "ceil", "trunc", "rint", "square")},
     **{getattr(np, name): _of_two_arrays(name)
        for name in ("minimum", "maximum", "logical_and", "logical_or", "logical_xor")},
+    np.sum: _sum_of_array,
     np.clip: _form("np.clip", 3, _NUMBERS, _clipped, exact=FLOAT, others=_clip_of_arrays),
 }  # fmt: skip
 """The forms that kernels call for operators and functions of numbers."""
@@ -472,7 +489,6 @@ _INSTEAD = {
     "np.hypot": "math.sqrt(x * x + y * y)",
     "np.power": "x ** y",
     "np.mean": "the additions",
-    "np.sum": "the additions, or np.count_nonzero",
     "np.dot": "the products and additions",
     "np.round": "np.rint(x * 100) / 100 for two digits",
     "sum": "the additions",

@@ -189,7 +189,7 @@ class _Names(_Visitor):
                 hint = _hint(name, dir(base))
                 raise self.refusal(loc, f"{getattr(base, '__name__', base)} has no {name!r}{hint}")
             self._name(statement, name, getattr(base, name))
-        elif base is UNKNOWN and name == "_replace":
+        elif base is UNKNOWN and name in ("_replace", "sum"):
             self.known[target] = _Bound(name, expr.value)
 
     def _own_attribute(self, statement: Any, name: str) -> None:
@@ -244,7 +244,7 @@ class _Names(_Visitor):
         elif isinstance(function, _Bound) and function.function is not None:
             expr.args = expr.args if function.first is None else (function.first, *expr.args)
             self._call(expr, function.function, function.__name__)
-        elif isinstance(function, _Bound):
+        elif isinstance(function, _Bound) and function.__name__ == "_replace":
             self._replace(expr, function.first)
         elif function in (min, max) and len(expr.args) > 1 and not expr.kws:
             form = MINIMUM if function is min else MAXIMUM
@@ -253,6 +253,8 @@ class _Names(_Visitor):
                 first = self._put(ir.Expr.call(self._put(form, loc), (first, other), (), loc), loc)
             expr.args, expr.func = (first, last), self._put(form, loc)
         else:
+            if isinstance(function, _Bound):
+                function, expr.args = np.sum, (function.first, *expr.args)
             try:
                 form = kernel_form(function, len(expr.args), bool(expr.kws or expr.vararg))
             except ValueError as error:
@@ -321,7 +323,7 @@ class _Names(_Visitor):
 
 _METHODS = ("copy", "reshape", "ravel", "flatten", "transpose", "any", "all", "max", "min", "argmax", "argmin", "fill",
             "item", "nonzero", "repeat", "append", "insert", "pop", "extend", "astype")  # fmt: skip
-"""The methods of arrays and lists that kernels support."""
+"""The methods of arrays and lists that kernels support; and `sum` of integers."""
 
 
 class _Bound:

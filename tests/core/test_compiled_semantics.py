@@ -129,7 +129,7 @@ class Arrays(Plain):
         pair = (state.x, *(0.5, 1.0))
         grid = np.minimum(doubled(state.grid) + rng.normal(0.0, 0.1, 2), 3.0 + state.grid)
         grid[:1] = rng.uniform(-1.0, 1.0, 1) + rng.random(1) + rng.standard_normal((1,))
-        whole = int(np.count_nonzero(counts > 2) + rng.integers(3, size=2)[0] + (1 << 4 >> 1))
+        whole = int(np.sum(counts) + (counts > 2).sum() + rng.integers(3, size=2)[0] + (1 << 4 >> 1))
         x = float(np.clip(pair[0] * 3.0, -pair[2], pair[1]))
         if np.isnan(x) or math.isinf(x) or np.isnan(grid).any() or state.count in (7, 9):
             x = -x
@@ -284,14 +284,6 @@ class Unpaid(Plain):
         (
             lambda self, state, action, rng: state._replace(x=np.mean(state.grid)),
             r"np.mean with the same bits is known; write the additions",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(count=np.sum(state.grid > 0)),
-            r"np.sum with the same bits is known; write the additions, or np.count_nonzero",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(x=state.grid.sum()),
-            r"no compiled form of .sum\(\) with the same bits is known",
         ),
         (
             lambda self, state, action, rng: state._replace(x=state.grid @ state.grid),
