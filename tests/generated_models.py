@@ -105,6 +105,7 @@ class Expressions:
             lambda: f"({whole()} {pick('&|^')} {whole()})",
             lambda: f"({whole()} % 13 << {pick(['1', '3'])})",
             lambda: f"({whole()} >> {pick(['1', '2'])})",
+            lambda: f"({whole()} % 5) ** {pick(['2', '3', '0'])}",
             lambda: f"int(fold({number()}))",
             lambda: f"round(fold({number()}))",
             lambda: f"math.{pick(['floor', 'ceil', 'trunc'])}(fold({number()}))",
@@ -264,7 +265,7 @@ def expression(random, depth=3):
         + [lambda: f"{pick(['abs', 'int', 'float', 'round', 'bool'])}({part()})"] * 3
         + [lambda: f"math.{pick(FUNCTIONS)}({part()})"] * 5
         + [
-            lambda: f"(float({part()}) ** {pick(['2', '3', '0.5', '-1', 'x', '(n % 5)', '(1 / 3)', '-2.5', 'p'])})",
+            lambda: f"({part()} ** {pick(['2', '3', '0.5', '-1', 'x', '(n % 5)', '(1 / 3)', '-2.5', 'p'])})",
             lambda: f"({part()} {pick('&|^')} {part()})",
             lambda: f"({part()} {pick(['<<', '>>'])} {pick(['1', '3', '(n % 70)', '-1'])})",
             lambda: f"(not {part()})",

@@ -260,8 +260,25 @@ def _comparison(title: str, function: Any) -> Any:
     return _form(title, 2, WIDE, write, result=BOOL, exact=FLOAT, others=others)
 
 
-def _power(code: Code, kind: Any, *values: Any) -> Any:
-    return code.power(*values, of_operator=True)
+def _power(code: Code, kind: Any, base: Any, exponent: Any) -> Any:
+    if kind == FLOAT:
+        return code.power(base, exponent, of_operator=True)
+    return code.context.compile_internal(code.builder, _integer_power, INT(INT, INT), (base, exponent))
+
+
+def _integer_power(base: Any, exponent: Any) -> Any:
+    if exponent < 0 and base == 0:
+        raise ZeroDivisionError("zero to a negative power")
+    if exponent < 0:
+        raise OverflowError("a negative power of an integer, which is no integer; convert the base by float()")
+    result = 1
+    for _ in range(exponent):
+        if result == 0 or (result == 1 and base == 1):
+            break
+        if base == -1:
+            return 1 - 2 * (exponent % 2)
+        result = _multiply(result, base)
+    return result
 
 
 def _shifted_left(code: Code, kind: Any, value: Any, count: Any) -> Any:
@@ -299,6 +316,17 @@ def _extreme(sign: str) -> Callable[..., Any]:
     return write
 
 
+def _same_object(instead: str, function: Any) -> Callable[..., Any]:
+    """Returns the function for `is` or `is not`, which kernels only allow if one side is None."""
+
+    def others(title: str, *kinds: Any) -> Any:
+        if not any(isinstance(kind, types.NoneType) for kind in kinds):
+            raise refuse(f"`{title}` compares objects, which numbers of a kernel are not; write {instead}")
+        return function
+
+    return others
+
+
 def _contains(title: str, values: Any, value: Any) -> Any:
     inside: list[Any] = list(getattr(values, "types", [getattr(values, "dtype", None)]))
     if any(types.unliteral(kind) != value for kind in inside) or value == FLOAT:
@@ -306,13 +334,8 @@ def _contains(title: str, values: Any, value: Any) -> Any:
     return operator.contains
 
 
-def _refused(title: str, reason: str) -> Any:
-    """Returns the form of an operator that kernels never compute."""
-
-    def others(title: str, *kinds: Any) -> Any:
-        raise refuse(reason)
-
-    return _form(title, 2, (), _never, others=others)
+def _products(title: str, *kinds: Any) -> Any:
+    raise refuse("@ adds floats in an order of its own; write the products and additions")
 
 
 def _never(code: Code, kind: Any, *values: Any) -> Any:
@@ -320,16 +343,16 @@ def _never(code: Code, kind: Any, *values: Any) -> Any:
 
 
 _BITS, _NUMBERS = (INT, BOOL), (INT, FLOAT)
-_IS = "`is` compares objects, which numbers of a kernel are not; write == or !="
+_multiply = _arithmetic("*", operator.mul, _sum("smul"))
 _OPERATORS = {
     "add": _arithmetic("+", operator.add, _sum("sadd")),
     "sub": _arithmetic("-", operator.sub, _sum("ssub")),
-    "mul": _arithmetic("*", operator.mul, _sum("smul")),
+    "mul": _multiply,
     "truediv": _arithmetic("/", operator.truediv, _native_of(operator.truediv), work=FLOAT, exact=INT),
     "floordiv": _arithmetic("//", operator.floordiv, _floor_quotient),
     "mod": _arithmetic("%", operator.mod, _native_of(operator.mod)),
-    "pow": _form("**", 2, (FLOAT,), _power, others=_of_arrays(operator.pow)),
-    "matmul": _refused("@", "@ adds floats in an order of its own; write the products and additions"),
+    "pow": _arithmetic("**", operator.pow, _power),
+    "matmul": _form("@", 2, (), _never, others=_products),
     "and_": _form("&", 2, _BITS, lambda code, kind, *values: code.builder.and_(*values)),
     "or_": _form("|", 2, _BITS, lambda code, kind, *values: code.builder.or_(*values)),
     "xor": _form("^", 2, _BITS, lambda code, kind, *values: code.builder.xor(*values)),
@@ -338,8 +361,8 @@ _OPERATORS = {
     **{name: _comparison(title, getattr(operator, name))
        for name, title in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items()},
     "contains": _form("in", 2, (), _never, others=_contains),
-    "is_": _refused("is", _IS),
-    "is_not": _refused("is not", _IS),
+    "is_": _form("is", 2, (), _never, others=_same_object("==", operator.is_)),
+    "is_not": _form("is not", 2, (), _never, others=_same_object("!=", operator.is_not)),
     "neg": _form("-", 1, _NUMBERS, _negative),
     "pos": _form("+", 1, _NUMBERS, lambda code, kind, value: value),
     "invert": _form("~", 1, (INT,), lambda code, kind, value: code.builder.not_(value)),
