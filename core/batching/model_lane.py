@@ -95,15 +95,20 @@ class ModelLane(Env):
             self.step_record.stale()
 
         def in_all(spec: Any, leaf: Any) -> Any:
-            return np.repeat(_as_leaf(leaf, spec.dtype)[None], n, 0) if isinstance(spec, ARRAYS) else (leaf,) * n
+            if not isinstance(spec, ARRAYS):
+                return (leaf,) * n
+            one = _as_leaf(leaf, spec.dtype)[None]
+            return one if n == 1 else np.repeat(one, n, 0)
 
-        hold = None if n == 1 else np.arange(n) != index
-        *values, infos = lanes.step(tree.map_leaves(in_all, self.action_spec, action), hold=hold)
-        specs = (self.observation_spec, self.reward_spec, None, None, self.discount_spec)
-        each = [one[index] if spec is None else lane(spec, one, index) for spec, one in zip(specs, values, strict=True)]
+        actions, hold = tree.map_leaves(in_all, self.action_spec, action), None if n == 1 else np.arange(n) != index
+        observation, reward, terminated, truncated, discount, infos, _ = lanes.advance(actions, None, hold)
+        lanes.commit()
+        ends = (False if flags is None else bool(flags[index]) for flags in (terminated, truncated))
+        reward = lane(self.reward_spec, reward, index)
+        discount = None if discount is None else lane(self.discount_spec, discount, index)
         # A model's numbers are Python's.
-        numbers: list[Any] = [one.item() if isinstance(one, np.generic) else one for one in each[1:]]
-        return each[0], *numbers, infos[index]
+        numbers: list[Any] = [one.item() if isinstance(one, np.generic) else one for one in (reward, discount)]
+        return lane(self.observation_spec, observation, index), numbers[0], *ends, numbers[1], infos[index]
 
     # The lane's episode.
 
