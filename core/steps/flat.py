@@ -75,9 +75,14 @@ def _write(program: Any, finish: Any, is_apart: bool, *arguments: Any) -> tuple[
 
 def _written(program: Program, finish: Finish, gate: Gate, layer: Any = None) -> tuple[str, list[Any]]:
     """Returns the source of a step, and the objects that it uses."""
-    objects = {"record": program.record, "gate": gate, "OVER": OVER, **program.objects()}
+    objects = {"record": program.record, "gate": gate, "OVER": OVER, **program.holders}
     used = {*registers_read(finish.first), *registers_read(finish.last)}
-    objects |= {name: value for name, value in finish.names.items() if name in used}
+    named = [(one.title, one.names) for one in (*program.stages, *filter(None, [program.opening]))]
+    named.append((finish.title, {name: value for name, value in finish.names.items() if name in used}))
+    for title, names in named:
+        for name, value in names.items():
+            if objects.setdefault(name, value) is not value:
+                raise SpecError(f"{title!r}: expected one meaning of {name!r} in a step, got two")
     given = [] if layer is None else [name for name, value in objects.items() if value is layer] or ["_"]
     bound = {name: value for name, value in objects.items() if name not in given}
     lanes = program.opening

@@ -91,11 +91,6 @@ class Program:
         """Returns True if a stage sets the register."""
         return any(name in stage.writes for stage in self.stages)
 
-    def objects(self) -> dict[str, Any]:
-        """Returns all objects that the stages name."""
-        stages = (*self.stages, *(() if self.opening is None else (self.opening,)))
-        return {**self.holders, **{name: value for stage in stages for name, value in stage.names.items()}}
-
 
 @cache
 def _registers(lines: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -110,9 +105,8 @@ def _registers(lines: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
             if isinstance(node.ctx, ast.Load) and node.id not in written and not hasattr(builtins, node.id):
                 read[node.id] = None
         written |= {node.id: None for node in names if isinstance(node.ctx, ast.Store)}
-    found = [name for name in read if name not in bound], [*written]
-    one, other = (tuple(name for name in names if not name.startswith("_")) for names in found)
-    return one, other
+    found = [name for name in read if name not in bound and not name.startswith("_")]
+    return tuple(found), tuple(name for name in written if not name.startswith("_"))
 
 
 def registers_read(lines: str, names: Iterable[str] = ()) -> tuple[str, ...]:
