@@ -157,8 +157,9 @@ class ImportedAgents(HasRoster, Imported, MultiEnv):
         """Converts the seed of the core's reset to the seed for the source's reset."""
         return seed
 
-    def step(self, actions: Mapping[Any, Any], *masks: Any, **named: Any) -> MultiStep:
-        refuse_masks(*masks, **named)
+    def step(self, actions: Mapping[Any, Any], restart: Any = None, hold: Any = None) -> MultiStep:
+        if restart is not None or hold is not None:
+            refuse_masks(restart, hold)
         return full_multi_step(self.source_step(actions))
 
     def step_program(self) -> Program:

@@ -61,8 +61,9 @@ class MultiWrapper(Around[MultiEnv], MultiEnv):
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         return self.env.reset(seed=seed, options=options)
 
-    def step(self, actions: Mapping[Any, Any], *masks: Any, **named: Any) -> MultiStep:
-        refuse_masks(*masks, **named)
+    def step(self, actions: Mapping[Any, Any], restart: Any = None, hold: Any = None) -> MultiStep:
+        if restart is not None or hold is not None:
+            refuse_masks(restart, hold)
         return self.env.step(actions)
 
     step_program = Around[Any].program_inside  # beside `step`, see `program_of`

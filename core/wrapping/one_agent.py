@@ -77,8 +77,9 @@ class OneOfMany(Converted, MultiEnv):
         self._episode_state = RUNNING
         return MultiReset({self.agent: observation}, self._infos(info))
 
-    def step(self, actions: Mapping[Any, Any], *masks: Any, **named: Any) -> MultiStep:
-        refuse_masks(*masks, **named)
+    def step(self, actions: Mapping[Any, Any], restart: Any = None, hold: Any = None) -> MultiStep:
+        if restart is not None or hold is not None:
+            refuse_masks(restart, hold)
         agent = self.agent
         if self._episode_state is not RUNNING or len(actions) != 1 or agent not in actions:
             check_actions(actions, self.possible_agents, self._episode_state)
