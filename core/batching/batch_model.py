@@ -17,7 +17,7 @@ from ..protocol.env import NOT_RESET, Env, Reset, Step, refuse_masks
 from ..protocol.fast_steps import LANES_VALUES, masks_of
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
-from ..protocol.reset_options import CONTEXT, checked, split
+from ..protocol.reset_options import CONTEXT, as_mapping, split
 from ..rewards.rewarder import ModelReward, Rewarder, stream_bound
 from ..seeding import Streams
 from ..spec import Spec, zeros
@@ -70,7 +70,7 @@ class BatchModel(Model):
         if seed is not None:
             self._streams = Streams(seed)
         # The values for the single lane get the axis that the model's functions expect.
-        options = options and {name: self._with_axis(name, value) for name, value in checked(options).items()}
+        options = options and {name: self._with_axis(name, value) for name, value in as_mapping(options).items()}
         try:
             observation, info = self.lanes.reset(options=options)
         except BaseException:
@@ -371,7 +371,7 @@ class ModelBatch(LaneColumns):
     def context(self, context: Mapping[str, Any]) -> None:
         space = self.model.context_space
         if space is not None:
-            space.verify({name: None for name in checked(context, "context") if name not in space.features})
+            space.verify({name: None for name in as_mapping(context, "context") if name not in space.features})
         full = {**self.model.context, **context}
         self._columns = self._checked(full)
         self._context = full

@@ -29,7 +29,7 @@ from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Env, Reset, Step
 from ..protocol.fast_steps import fast_step
 from ..protocol.infos import Infos
 from ..protocol.process import Info, Snapshot
-from ..protocol.reset_options import checked
+from ..protocol.reset_options import as_mapping
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams, StreamStates, batch_streams, lane_seeds
 from ..spec import Array, SpecTree, spec_difference
@@ -268,7 +268,7 @@ class Lanes(BatchEnv):
 
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
-        n, by_lane = self.batch_size, any(map(np.ndim, checked(context, "context").values()))
+        n, by_lane = self.batch_size, any(map(np.ndim, as_mapping(context, "context").values()))
         for name, value in context.items():
             if np.ndim(value) and len(value) != n:
                 raise ContextError(

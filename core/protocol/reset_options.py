@@ -16,7 +16,7 @@ CONTEXT, CONTEXT_ID = "context", "context_id"
 """The options that set a whole context: by its values, or by its id in a set of contexts."""
 
 
-def checked(given: Any, what: str = "options") -> Mapping[Any, Any]:
+def as_mapping(given: Any, what: str = "options") -> Mapping[Any, Any]:
     """Returns reset options or a context, after checking that it is a mapping."""
     if not isinstance(given, AnyMapping):
         raise SpecError(f"{what}: expected a mapping of names to values, got {shown(given)}")
@@ -26,7 +26,7 @@ def checked(given: Any, what: str = "options") -> Mapping[Any, Any]:
 def refuse_misspelt(options: Mapping[Any, Any], features: Iterable[str]) -> None:
     """Checks that no option's name is a misspelling of a feature, `"context"` or `"context_id"`."""
     known = [*features, CONTEXT, CONTEXT_ID]
-    for name in checked(options):
+    for name in as_mapping(options):
         if near := near_misses(name, known):
             raise ContextError(
                 f"options[{name!r}]: neither a feature nor another option of the context; {nearest(name, near)}"
@@ -56,7 +56,7 @@ def split(options: Mapping[Any, Any], space: ContextSpace) -> tuple[dict[str, An
 def of_the_episode(space: ContextSpace | None, context: dict[str, Any], options: Mapping[Any, Any]) -> dict[Any, Any]:
     """Returns the context of an episode with reset options: the argument of `Model.initial`."""
     if space is None:
-        return {**context, **checked(options)}
+        return {**context, **as_mapping(options)}
     whole, rest = split(options, space)
     if whole is not None:
         space.verify(whole, f"options[{CONTEXT!r}]")

@@ -22,7 +22,7 @@ from ...errors import ContextError, EpisodeError
 from ...protocol.batch_env import as_mask, each_of
 from ...protocol.infos import Infos
 from ...protocol.process import Snapshot
-from ...protocol.reset_options import CONTEXT, CONTEXT_ID, checked, refuse_misspelt
+from ...protocol.reset_options import CONTEXT, CONTEXT_ID, as_mapping, refuse_misspelt
 from ...seeding import Streams, batch_streams
 from ...spec import SpecTree
 from ...spec.base import shown
@@ -464,7 +464,7 @@ class Contextual(Lifted):
             lanes = np.arange(self._lanes) if mask is None else np.flatnonzero(mask)
         wish, values = None, None
         if options:
-            options = dict(checked(options))
+            options = dict(as_mapping(options))
             wish, values = self._take_wishes(options)
         if "options" in arguments:
             arguments["options"] = options or None

@@ -124,7 +124,7 @@ class Noise:
             if np.asarray(value).dtype.kind in "iuf"
             and not isinstance(features.get(name), (Categorical, UniformInteger))
         ]
-        for name in listed(chosen or (), "noisy_features"):
+        for name in as_names(chosen or (), "noisy_features"):
             if name not in context:
                 raise ContextError(f"noisy_features: no feature {name!r}; {nearest(name, context)}")
             if name not in numbers:
@@ -495,7 +495,7 @@ def full_set(
     return filled, default or None
 
 
-def listed(given: Any, what: str) -> list[str]:
+def as_names(given: Any, what: str) -> list[str]:
     """Returns the names of features that an argument lists."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ContextError(f"{what}: expected a list of features, got {given!r}")

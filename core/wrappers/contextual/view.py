@@ -14,7 +14,7 @@ from ...context.features import is_number
 from ...errors import ContextError, SpecError, nearest
 from ...flattening import Flattening
 from ...spec import Array, Discrete, SpecTree
-from .schedule import Context, InForce, Schedule, listed
+from .schedule import Context, InForce, Schedule, as_names
 
 SCALES = ("no", "by_mean", "by_default")
 CHANGING = "changing_context_features"
@@ -60,17 +60,17 @@ def put_beside(inner: SpecTree, view: View, lanes: bool, keys: tuple[str, str], 
     """Returns the layout of a dict with two entries: the observation, and the context as a vector or by feature."""
     state, context = keys
     held: Any = None
-    arrays: list[str] = []
+    has_arrays = any(spec.shape for spec in view.spec.values())
+    arrays = [name for name, spec in view.spec.items() if by_name and (lanes or spec.shape)]  # which need a copy
 
     def hold(vector: NDArray[np.float64]) -> None:
         nonlocal held
         held = vector
-        if by_name and not any(spec.shape for spec in view.spec.values()):
-            held = dict(zip(view.names, vector.T, strict=True))
-        elif by_name:
-            # Single numbers as such, which hash, go into JSON and need no copy, not as arrays of no dimension.
+        if by_name and has_arrays:
+            # Single numbers as such, which hash and go into JSON, not as arrays of no dimension.
             held = {name: value[()] for name, value in view.flat.unflatten(vector).items()}
-        arrays[:] = [name for name in (held if by_name else ()) if held[name].ndim]
+        elif by_name:
+            held = dict(zip(view.names, vector.T, strict=True))
 
     def join(observation: Any, memory: Any = None) -> dict[str, Any]:
         shown = held.copy()
@@ -272,8 +272,10 @@ class View:
 def _select(contexts: Sequence[Context], chosen: Sequence[str] | str | None, mask: Sequence[str] | None) -> list[str]:
     """Returns the names of the visible features."""
     known = list(contexts[0])
-    names = known if chosen is None else [CHANGING] if chosen == CHANGING else listed(chosen, "state_context_features")
-    hidden = listed(mask or (), "context_mask")
+    names = (
+        known if chosen is None else [CHANGING] if chosen == CHANGING else as_names(chosen, "state_context_features")
+    )
+    hidden = as_names(mask or (), "context_mask")
     if CHANGING in names and CHANGING not in known:
         if len(names) > 1:  # CARL would silently leave the others out
             raise ContextError(f"state_context_features: expected {CHANGING!r} alone, got {names}")
