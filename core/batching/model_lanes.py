@@ -104,7 +104,7 @@ class ModelLanes(LaneColumns, Lanes):
 
     @property
     def has_kernel(self) -> bool:
-        """True once the kernel is compiled, while it computes the rewards, too."""
+        """True if the kernel is compiled, and no lane has a rewarder in place of the model's rewards."""
         return self._runner is not None and all(model._rewarder is None for model in self._models)
 
     def kernel_source(self) -> str:

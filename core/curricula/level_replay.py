@@ -254,7 +254,7 @@ class PrioritizedLevelReplay(Curriculum):
 
 
 def _mix(weights: NDArray[np.float64], idle: NDArray[np.float64], share: float) -> NDArray[np.float64]:
-    """Adds the numbers of choices since a context was last chosen to weights."""
+    """Mixes staleness into the weights: the number of choices since each context was last chosen."""
     total = idle.sum()
     return (1 - share) * weights + share / total * idle if share and total else weights
 

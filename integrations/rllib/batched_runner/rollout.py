@@ -18,7 +18,7 @@ LaneInfos = list[dict[str, Any]]
 """One info per lane."""
 
 _KEPT = 64
-"""Rows that no lane needs any more are dropped once they are as many, and more than the others."""
+"""Rows that no lane needs are dropped once there are this many, and they are at least half of all rows."""
 
 
 class Rollout:
