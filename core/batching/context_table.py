@@ -64,7 +64,7 @@ class ContextTable:
 
     def contexts(self, places: Places) -> list[Context]:
         """Returns the contexts of rows."""
-        return [self.context(place) for place in places.tolist()]
+        return list(map(self.context, places.tolist()))
 
     def records(self, layout: Records) -> NDArray[Any] | None:
         """Returns the rows as records for a kernel, at least `size` of them; None if a value has another type."""

@@ -163,9 +163,13 @@ class Attributes(Binding):
 
     def apply_to(self, env: Any, context: Context) -> Any:
         native = env.unwrapped
+        paths = self.paths
         for feature, value in context.items():  # all exist: `defaults` has checked them
-            *way, name = self.paths.get(feature, feature).split(".")
-            setattr(reduce(getattr, way, native), name, value)
+            holder, name = native, paths.get(feature, feature)
+            if "." in name:
+                *way, name = name.split(".")
+                holder = reduce(getattr, way, native)
+            setattr(holder, name, value)
         return env
 
 

@@ -147,9 +147,8 @@ class Selector(ABC):
     def _advance(self, n: int, context_id: Any) -> None:
         """Advances `position` by n choices; `context_id` is the last choice."""
         # A new dict, because others may hold the previous one to restore it.
-        self.position = position = self.position.copy()
-        position["n_calls"] += n
-        position["context_id"] = context_id
+        before = self.position
+        self._position = {**before, "n_calls": before["n_calls"] + n, "context_id": context_id}
 
     def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
         """Selects n contexts at once, like n calls to `select`. Returns their indices in `contexts_keys`.
@@ -306,8 +305,10 @@ class RoundRobin(_ByPlace):
     """
 
     def _places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp]:
-        first: int = self.lane + self.position["n_calls"]
-        return np.arange(first, first + n) % len(self.contexts_keys)
+        count = len(self.contexts_keys)
+        first: int = (self.lane + self.position["n_calls"]) % count
+        places = np.arange(first, first + n)
+        return places if first + n <= count else places % count
 
 
 class Random(_ByPlace):

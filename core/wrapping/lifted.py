@@ -107,7 +107,7 @@ class Lifted(_Base):
     # Derived from the change. Copies and pickles omit these, because functions cannot be pickled.
     _planned: tuple[str, ...] = (
         *("planned_change", "planned_limit", "has_lanes", "is_several"),
-        *("_memories", "_see", "_tell", "_reset_can_fail", "_written_step", "_record_inside"),
+        *("_memories", "_see", "_tell", "_reset_can_fail", "_written_step", "_record_inside", "_own_record"),
     )
 
     batch_size: Any = Inner()
@@ -181,7 +181,7 @@ class Lifted(_Base):
         for record in (self._record_inside, self.step_record, inside):
             if record is not None:
                 record.stale()
-        self._record_inside, self._written_step = inside, None
+        self._record_inside, self._written_step, self._own_record = inside, None, self.step_record
 
     def _given_change(self, specs: Specs) -> Change:
         """Returns the result of `change`, after checking its type."""
@@ -213,7 +213,7 @@ class Lifted(_Base):
             if take_back is not None:
                 take_back()
             raise
-        self._memory, self._halt = memory, None
+        self._memory, self._own_record.halt = memory, None
         if self.has_lanes:
             self._cut = self._cut & (False if mask is None else ~np.asarray(mask))
         elif self.is_several:
@@ -231,6 +231,7 @@ class Lifted(_Base):
 
     def step_program(self) -> Program:
         """Returns the stages of a step: the inner environment's stages, and the change."""
+        self._own_record = self.step_record  # of an inner `step` that was patched after this object was made
         return ChangeStages(self).program()
 
     @property
@@ -253,7 +254,7 @@ class Lifted(_Base):
     def _told(self, info: Any, memory: Any, mask: Any) -> Any:
         if self.is_several:
             return cast("Any", self.planned_change.info)(info, memory)
-        tell = cast("Any", self._tell)
+        tell: Any = self._tell
         return info.adding(tell(memory), mask) if self.has_lanes else {**info, **tell(memory)}
 
     @property

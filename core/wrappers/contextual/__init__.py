@@ -118,12 +118,8 @@ class Contextual(Lifted):
     fixed = ("contexts", "default_context")
     _planned = (
         *Lifted._planned,
-        "_infos",
-        "_inmost",
-        "_takes_coming",
-        "_has_charge",
-        "_is_shown",
-        "_inside_model",
+        *("_infos", "_told_now", "_tells_values", "_inmost", "_takes_coming"),
+        *("_has_charge", "_is_shown", "_inside_model"),
     )
 
     _has_charge: bool = False  # True if this object was the last one to reset the environment
@@ -208,6 +204,7 @@ class Contextual(Lifted):
         )
         table = SetTable(set_of_contexts)
         place = table.place_of(Chosen(first[0], dict(first[1])))  # outside the set, because it is not applied yet
+        self._every_lane: Indices = np.arange(self._lanes or 1)
         self._in_force = InForce(table, np.full(self._lanes or 1, place))
         self._bound: Sequence[Mapping[str, Any]] | None = None  # the contexts that the binding applied last
         self._episodes, self._total = 0, 0
@@ -244,10 +241,10 @@ class Contextual(Lifted):
         )
 
     def _entries(self, elapsed: Any = None) -> Mapping[str, Any]:
-        now = self._in_force
-        if self._lanes is not None or now.masks is None:
-            return now if self._lanes is not None else now.first
-        return {**now.first, CONTEXT: dict(now.first[CONTEXT])}  # a copy, which the info's reader may change
+        told = self._told_now
+        if not self._tells_values:
+            return told
+        return {**told, CONTEXT: dict(told[CONTEXT])}  # a copy, which the info's reader may change
 
     @property
     def _schedule(self) -> Schedule:
@@ -261,6 +258,8 @@ class Contextual(Lifted):
         self._view.forget()
         super()._plan()
         self._is_shown = self._view.is_shown
+        if type(self).change is Contextual.change:
+            self._reset_can_fail = self._is_shown
         self._show()
         inside: Any = self.env
         while getattr(inside.__class__, "put_context", None) is Around[Any].put_context:
@@ -449,8 +448,8 @@ class Contextual(Lifted):
     @property
     def context_id(self) -> Any:
         """The id of the current context; in a batch a tuple with one per lane."""
-        now = self._in_force
-        return tuple(now[CONTEXT_ID].tolist()) if self._lanes is not None else now.first[CONTEXT_ID]
+        key = self._told_now[CONTEXT_ID]
+        return key if self._lanes is None else tuple(key.tolist())
 
     context_key = context_id  # CARL's name
 
@@ -458,10 +457,10 @@ class Contextual(Lifted):
 
     def reset(self, **arguments: Any) -> Any:
         options, seed = arguments.get("options"), arguments.get("seed")
-        lanes: Indices = np.zeros(1, np.intp)
+        lanes = self._every_lane
         if self._lanes is not None:
             mask = as_mask(arguments.get("mask"), self._lanes, "mask")
-            lanes = np.arange(self._lanes) if mask is None else np.flatnonzero(mask)
+            lanes = lanes if mask is None else np.flatnonzero(mask)
         wish, values = None, None
         if options:
             options = dict(as_mapping(options))
@@ -469,7 +468,9 @@ class Contextual(Lifted):
         if "options" in arguments:
             arguments["options"] = options or None
         self._take_charge()
-        with _Attempt(self, lanes, self._hold_episode()):
+        model = self._inside_model
+        resume = None if model is None or model.step_record.halt is NOT_BEGUN else self.env.hold_episode()
+        with _Attempt(self, lanes, resume):
             if seed is not None:
                 self._follow_seed(seed, lanes)
             self._choose(lanes, wish, values)
@@ -566,7 +567,7 @@ class Contextual(Lifted):
             memory = self._memory  # the number of steps
             self._total += 0 if memory is None else int(np.atleast_1d(memory)[lanes].sum())
         wanted = wish or schedule.fixed
-        given: list[Chosen | None] = [None if wanted is None else wanted[lane] for lane in lanes]
+        given: list[Chosen | None] = [None] * len(lanes) if wanted is None else [wanted[lane] for lane in lanes]
         if schedule.learns:
             self._reports.begin(lanes, [one is None and not values for one in given])
         if now.table.size > 4 * (len(now.place) + len(now.table.by_id)) + 64:
@@ -586,11 +587,6 @@ class Contextual(Lifted):
         self._put(now.with_places(places, lanes), lanes)
 
     # Contexts in force.
-
-    def _hold_episode(self) -> Callable[[], None] | None:
-        """Returns a function that restores the present episode of an inner single-lane model, or None."""
-        model = self._inside_model
-        return None if model is None or model.step_record.halt is NOT_BEGUN else self.env.hold_episode()
 
     def _put(self, now: InForce, lanes: Indices) -> None:
         """Applies the contexts in `now` to lanes."""
@@ -626,9 +622,12 @@ class Contextual(Lifted):
     def _show(self) -> None:
         """Updates the contexts that observations and infos show."""
         self._infos: Infos | None = None  # of lanes that all have the contexts in force
+        now, is_one = self._in_force, self._lanes is None
+        self._told_now: Mapping[str, Any] = now.first if is_one else now
+        self._tells_values = is_one and now.masks is not None
         if self._is_shown:
-            vectors = self._view.vectors(self._in_force)
-            self._view.hold(vectors if self._lanes is not None else vectors[0])
+            vectors = self._view.vectors(now)
+            self._view.hold(vectors[0] if is_one else vectors)
 
     # Reports to a selector that learns.
 
@@ -678,7 +677,7 @@ class Contextual(Lifted):
 
     def restore(self, snapshot: Snapshot) -> None:
         content, schedule = self._content(snapshot)
-        lanes = np.arange(self._lanes or 1)
+        lanes = self._every_lane
         with _Attempt(self, lanes):
             if self._binding.replaces:
                 self._in_force, self._bound = content[1]["_in_force"], None
@@ -736,16 +735,14 @@ class _Attempt(_Beginning):
     __slots__ = ("_held", "_lanes", "_mark", "_replaceable", "_resume")
 
     def __init__(self, env: Any, lanes: Indices, resume: Callable[[], None] | None = None) -> None:
-        super().__init__(env)
-        self._lanes, self._resume = lanes, resume
+        self._env, self._before = env, env._in_force
+        self._lanes, self._resume, replaces = lanes, resume, env._binding.replaces
         self._held = env._bound, env._episodes, env._total, env.running
-        self._mark, self._replaceable = env._schedule.mark(env._binding.replaces), self._envs()
+        self._mark, self._replaceable = env._schedule.mark(replaces), self._envs() if replaces else ()
 
     def _envs(self) -> tuple[Any, ...]:
         """Returns the environments that the binding may replace."""
         env = self._env
-        if not env._binding.replaces:
-            return ()
         return (env._env_inside,) if env._lanes is None else getattr(env._env_inside, "envs", ())
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -754,7 +751,8 @@ class _Attempt(_Beginning):
             self._take_back(env)
             return
         env._follow_lanes()
-        close_replaced(self._replaceable, self._envs())
+        if self._replaceable:
+            close_replaced(self._replaceable, self._envs())
         if env._log is not None:
             for lane in self._lanes.tolist():
                 env._log(env._episodes, env._total, dict(env._in_force.in_lanes()[lane]))

@@ -180,7 +180,6 @@ class InForce(Structured, Mapping[str, Any]):
     """
 
     _columns: dict[str, NDArray[Any]] | None = None  # not by `cached_property`, whose lock costs as much as they do
-    _first: dict[str, Any] | None = None
 
     def __init__(self, table: SetTable, place: Places) -> None:
         self.table, self.place = table, place
@@ -204,10 +203,8 @@ class InForce(Structured, Mapping[str, Any]):
     @property
     def first(self) -> dict[str, Any]:
         """The info entries of the first lane."""
-        if self._first is None:
-            given = {} if self.masks is None else {CONTEXT: self.in_lanes()[0]}
-            self._first = {CONTEXT_ID: self.table.ids[self.place[0]], **given}
-        return self._first
+        given = {} if self.masks is None else {CONTEXT: self.in_lanes()[0]}
+        return {CONTEXT_ID: self.table.ids[self.place[0]], **given}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.columns[name]
@@ -227,9 +224,11 @@ class InForce(Structured, Mapping[str, Any]):
 
     def with_places(self, places: Places, lanes: Indices) -> InForce:
         """Returns a copy in which some lanes have other contexts of the table."""
-        place = self.place.copy()
-        place[lanes] = places
-        return InForce(self.table, place)
+        if len(lanes) < len(self.place):
+            place = self.place.copy()
+            place[lanes] = places
+            return InForce(self.table, place)
+        return InForce(self.table, places)
 
     def compacted(self, contexts: Contexts | None = None) -> InForce:
         """Returns an equal object whose table has no unused rows. `contexts` is an equal set to use instead."""
@@ -326,7 +325,7 @@ class Schedule:
         selector = self.selector
         if not self._can_draw:
             return None
-        if isinstance(selector, Sampled):
+        if type(selector) is Sampled:
             first = selector.n_calls
             columns = selector.sample_columns(rng, k) if k >= _MANY or table is None else None
             if columns is None or table is None:
@@ -437,10 +436,10 @@ class Schedule:
         selector, rng, state = self.selector, self.rng, None
         if rng is not None and (random or self.noise.names or not self._takes_no_numbers):
             state = rng.bit_generator.state
-        attributes = {"_position": selector.position} if selector.learns else vars(selector).copy()
-        if not (selector.by_position or type(selector) in _BY_POSITION):
-            attributes["_position"] = copy.deepcopy(selector.position)
-        return selector, attributes, rng, state, self.next
+        is_position = type(selector) in _BY_POSITION or selector.learns
+        held, position = {} if is_position else vars(selector).copy(), selector.position
+        held["_position"] = position if is_position or selector.by_position else copy.deepcopy(position)
+        return selector, held, rng, state, self.next
 
     @property
     def _takes_no_numbers(self) -> bool:
@@ -451,7 +450,7 @@ class Schedule:
         self.selector, held, self.rng, state, self.next = mark
         self.coming = self._before_coming = None
         attributes: dict[str, Any] = vars(self.selector)
-        if not self.selector.learns:  # from episodes of others, too; its choices are in `position`
+        if len(held) > 1:
             attributes.clear()
         attributes.update(held)
         if state is not None and self.rng is not None:
