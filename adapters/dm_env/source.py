@@ -11,7 +11,6 @@ import dm_env
 from envoi import EpisodeError, SpecError, Step
 from envoi.protocol.process import Info
 from envoi.spec import SpecTree
-from envoi.steps.program import VALUES
 from envoi.steps.record import OVER
 from envoi.tree import leaves
 
@@ -83,25 +82,20 @@ class FromDmEnv(SeedsSource, TakesContext):
         take, names = arrival(self.observation_spec, self._copy, self._incoming)
         sent = "action" if self._encode is None else "encode_action(action)"
         lines = f"""\
-_before = None if env._rewarder is None else (env.state,)
 _type, reward, discount, observation = env.source.step({sent})
 {take}
 env._observation = observation
-if _type is MID and _before is None and isinstance(discount, float) and isinstance(reward, float):
+info = {{}}
+if _type is MID and isinstance(discount, float) and isinstance(reward, float):
     terminated = truncated = False
     if discount == 1.0:
         discount = None
-    info = {{}}
 else:
-    {", ".join(VALUES)} = env._complete(_type, reward, discount, observation, _before, action)
-    if terminated or truncated:
-        record.halt = OVER"""
+    reward, terminated, truncated, discount = env._complete(_type, reward, discount)"""
         return lines, {**names, "encode_action": self._encode, "MID": MID}
 
-    def _complete(
-        self, step_type: dm_env.StepType, reward: Any, discount: Any, observation: Any, before: Any, action: Any
-    ) -> tuple[Any, Any, bool, bool, Any, Info]:
-        """Returns the six values of a step that ends the episode, or whose reward or discount needs conversion."""
+    def _complete(self, step_type: dm_env.StepType, reward: Any, discount: Any) -> tuple[Any, bool, bool, Any]:
+        """Returns four values of a step that ends the episode, or whose reward or discount needs conversion."""
         if step_type not in (MID, LAST) or reward is None or discount is None:
             self._halt = OVER
             if step_type == FIRST:
@@ -109,16 +103,15 @@ else:
             raise SpecError(
                 f"reward, discount: expected None in the first step of an episode only, got it later from {self.source}"
             )
-        self._observation = observation
         if self._copy is not False:
             reward, discount = owned(reward), owned(discount)
-        if before is not None:
-            reward = self._rewarded(reward, before[0], action)
         is_last = bool(step_type == LAST)
+        if is_last:
+            self._halt = OVER
         terminated = is_last and is_zero(discount)
         if is_default_discount(discount, terminated):
             discount = None
-        return observation, reward, terminated, is_last and not terminated, discount, {}
+        return reward, terminated, is_last and not terminated, discount
 
     def _step_source(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
         """Steps a form of envoi. Reads all six values from the form, because a `TimeStep` lacks some."""

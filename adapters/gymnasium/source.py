@@ -13,6 +13,7 @@ from gymnasium.vector import VectorWrapper
 
 from envoi import Array, Streams
 from envoi.protocol.process import Info
+from envoi.steps.record import OVER
 
 from ..shared.arrival import arrival, incoming, is_number, owned
 from ..shared.contexts import TakesContext
@@ -71,37 +72,25 @@ class FromGymnasium(TakesContext):
         take, names = arrival(self.observation_spec, self._copy, self._incoming)
         sent = "action" if self._encode is None else "encode_action(action)"
         lines = f"""\
-_before = None if env._rewarder is None else (env.state,)
 observation, reward, terminated, truncated, info = env.source.step({sent})
 {take}
 env._observation = observation
-if (
-    terminated or truncated or _before is not None or not isinstance(reward, float)
-    or (info and "discount" in info)
-):
-    reward, terminated, truncated, discount, info = env._complete(
-        observation, reward, terminated, truncated, info, _before, action
-    )
+if terminated or truncated or not isinstance(reward, float) or (info and "discount" in info):
+    reward, terminated, truncated, discount, info = env._complete(reward, terminated, truncated, info)
 else:
     terminated = truncated = False
     discount = None
-    info = {{**info}} if info else {{}}
-if terminated or truncated:
-    record.halt = OVER"""
+    info = {{**info}} if info else {{}}"""
         return lines, {**names, "encode_action": self._encode}
 
-    def _complete(
-        self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Info, before: Any, action: Any
-    ) -> tuple[Any, bool, bool, Any, Info]:
+    def _complete(self, reward: Any, terminated: Any, truncated: Any, info: Info) -> tuple[Any, bool, bool, Any, Info]:
         """Returns the values of a step that ends the episode, or whose reward or info needs a conversion."""
-        reward = owned(reward)
-        if before is not None:
-            self._observation = observation  # which may be the state
-            reward = self._rewarded(reward, before[0], action)
+        if terminated or truncated:
+            self._halt = OVER
         discount, info = None, {**info} if info else {}
         if "discount" in info and is_number(info["discount"]):
             discount = info.pop("discount")
-        return reward, bool(terminated), bool(truncated), discount, info
+        return owned(reward), bool(terminated), bool(truncated), discount, info
 
     def _source_state(self) -> Any:
         """Returns a copy of the source's own `state` (or `s`, in the toy-text envs), else the observation."""

@@ -54,30 +54,33 @@ def _count_passed(value: Any, held: bool = False) -> int:
     return _count(value)
 
 
-def _calibrate() -> tuple[int, int, int, int]:
-    """Measures the counts for `is_held`, and `own` for a parameter passed from a variable or from a container."""
+def _calibrate() -> tuple[int, int, int, int, int]:
+    """Measures counts for `is_held`, its `own` for parameters from a variable or a container, and a variable's own."""
     value, container, view = np.zeros(2), (np.zeros(2),), np.zeros(2)[:1]
     alone = _count(value) - 1
     if not getattr(sys, "_is_gil_enabled", lambda: True)():  # counts of free-threaded builds are not reliable
-        return -9, -9, 0, 0
-    return alone, _count_base(view), _count_passed(value) - alone, _count_passed(container[0]) - alone
+        return -9, -9, 0, 0, -9
+    own = _count_passed(value) - alone, _count_passed(container[0]) - alone
+    return alone, _count_base(view), *own, getrefcount(value)
 
 
-_ALONE, _BASE_ALONE, _PASSED, _INSIDE = _calibrate()
+_ALONE, _BASE_ALONE, _PASSED, _INSIDE, _LOCAL = _calibrate()
 
 
 def arrival(spec: SpecTree, copy: Copy, take: Take) -> tuple[str, dict[str, Any]]:
     """Returns the lines of an importer's step that convert or copy the observation, and the names that they use.
 
-    An array of the declared dtype that nothing else holds is used as it is; for all others, the lines call `take`.
+    An array of the declared dtype that owns its memory and that nothing else holds is used as it is; for all others,
+    the lines call `take`.
     """
     if copy != "auto" or not isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
         return "observation = take(observation)", {"take": take}
-    lines = """\
-if type(observation) is not ndarray or observation.dtype is not seen_dtype or is_held(observation):
+    held = f"getrefcount(observation) > {_LOCAL} or not observation.flags.owndata"  # as in `is_held`, without a call
+    lines = f"""\
+if type(observation) is not ndarray or observation.dtype is not seen_dtype or {held}:
     observation = take(observation)"""
     # numpy's arrays of this kind have the very same dtype
-    return lines, {"take": take, "ndarray": ndarray, "is_held": is_held, "seen_dtype": np.dtype(spec.dtype.str)}
+    return lines, {"take": take, "ndarray": ndarray, "getrefcount": getrefcount, "seen_dtype": np.dtype(spec.dtype.str)}
 
 
 def incoming(spec: SpecTree, copy: Copy = "auto", *, inside: bool = False) -> Take:

@@ -313,23 +313,22 @@ class ImportedEnv(Imported, Env):
     def step_program(self) -> Program:
         """Returns the program that steps the source, for the engine to run."""
         lines, names = self._lines_of_step()
+        if self._rewarder is not None:  # setting one makes the written steps stale
+            lines = f"_before = env._rewarded_state()\n{lines}\nreward = env._rewarded(reward, _before, action)"
         title = f"{library_name(type(self), 'an importer')}: a step of the source"
-        return Program((Stage(title, lines, {**names, "env": self}),), self.step_record)
+        return Program((Stage(title, lines, {**names, "env": self}, guarded=True),), self.step_record)
 
     def _lines_of_step(self) -> tuple[str, dict[str, Any]]:
         """Returns the lines of code that step the source, and the objects that they name besides `env`.
 
-        A class that keeps these lines defines `_step_source(action)`, which returns the six values, with the source's
-        own reward, and None for the default discount.
+        They set the six values, with the source's own reward, and end the episode, because the source has ended even if
+        a wrapper fails. A class that keeps these lines defines `_step_source(action)`, which returns the six values.
         """
         lines = f"""\
-_before = None if env._rewarder is None else env._rewarded_state()
 {", ".join(VALUES)} = env._step_source(action)
 env._observation = observation
 if terminated or truncated:
-    record.halt = OVER
-if env._rewarder is not None:
-    reward = env._rewarded(reward, _before, action)"""
+    record.halt = OVER"""
         return lines, {}
 
     def _rewarded(self, reward: Any, before: Any, action: Any) -> Any:

@@ -37,7 +37,7 @@ class Stage:
         title: The layer and what it does, as a comment above its lines. It never contains text of a user.
         lines: Statements. Names that begin with an underscore are local to the stage.
         names: The objects that the lines name. Layers of one program must not use a name for different objects.
-        guarded: True if its own lines refuse a step outside of an episode, and check masks of lanes.
+        guarded: True if its own lines refuse or end an episode's steps, and check masks of lanes.
         safe: True if it cannot fail.
         commit: Lines that store its results, after the whole step has succeeded.
         undo: Lines that undo its effects if a later stage fails; `error` is the exception.
