@@ -12,7 +12,7 @@ from .. import tree
 from ..authoring.model import Model
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported, nearest
 from ..lane_values import lane, put, take
-from ..protocol.batch_env import Mask, check_count, each_of
+from ..protocol.batch_env import Mask, check_count
 from ..protocol.env import NOT_RESET, Env, Reset, Step, refuse_masks
 from ..protocol.fast_steps import LANES_VALUES, masks_of
 from ..protocol.infos import Infos
@@ -377,12 +377,14 @@ class ModelBatch(LaneColumns):
         self._context = full
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int] | NDArray[np.intp]) -> None:
-        columns, new, index = self._columns, dict[str, NDArray[Any]](), np.asarray(lanes, np.intp)
-        for name, values in each_of(context, len(index)).items():
+        columns, index = self._columns, np.asarray(lanes, np.intp)
+        new: dict[str, NDArray[Any]] = {}
+        for name, given in context.items():
             if name not in columns:
                 raise ContextError(f"put_context: context[{name!r}]: no such feature; {nearest(name, columns)}")
+            values = np.asarray(given)
             # A copy, because states may contain the old one; a common dtype: int and float give float.
-            new[name] = column = columns[name].astype(np.result_type(columns[name], np.asarray(values)))
+            new[name] = column = columns[name].astype(np.result_type(columns[name], values))
             column[index] = values
         self._columns, self._context = {**columns, **new}, {**self._context, **new}
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
+from operator import attrgetter
 from typing import Any, cast
 
 from ..errors import ContextError, nearest
@@ -163,13 +163,9 @@ class Attributes(Binding):
 
     def apply_to(self, env: Any, context: Context) -> Any:
         native = env.unwrapped
-        paths = self.paths
         for feature, value in context.items():  # all exist: `defaults` has checked them
-            holder, name = native, paths.get(feature, feature)
-            if "." in name:
-                *way, name = name.split(".")
-                holder = reduce(getattr, way, native)
-            setattr(holder, name, value)
+            way, _, name = self.paths.get(feature, feature).rpartition(".")
+            setattr(attrgetter(way)(native) if way else native, name, value)
         return env
 
 

@@ -594,9 +594,7 @@ class Contextual(Lifted):
         if self._takes_coming:
             self._inmost.coming = Coming(table, before.place, now.place)
         elif self._sets_lanes:
-            contexts = table.contexts(now.place[lanes])
-            names = table.differing if table.are_named(before.place[lanes], now.place[lanes]) else contexts[0]
-            self._inmost.put_context({name: [one[name] for one in contexts] for name in names}, lanes.tolist())
+            self._inmost.put_context(table.columns(before.place[lanes], now.place[lanes]), lanes.tolist())
         else:
             self._bind(now.in_lanes(), lanes.tolist())
         self._show()

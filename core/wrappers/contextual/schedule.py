@@ -45,7 +45,6 @@ class SetTable(ContextTable):
         by_id: The set.
         ids: The id of each row, an object array of at least `size` elements.
         given: The rows whose context was given by its values instead of an id.
-        differing: The features that differ within the set.
         seen: A cache of the visible numbers of the first rows, see `View.vectors`; None if empty.
     """
 
@@ -54,12 +53,20 @@ class SetTable(ContextTable):
         self.by_id, self.ids, self.given = contexts, objects(list(contexts)), set[int]()
         self.seen: NDArray[np.float64] | None = None
         self._places = {key: place for place, key in enumerate(contexts)}
-        first, *others = contexts.values()
-        self.differing = [n for n, value in first.items() if not all(_is_same(value, one[n]) for one in others)]
+        columns = {name: [one[name] for one in contexts.values()] for name in next(iter(contexts.values()))}
+        self._differing = {n: c for n, c in columns.items() if not all(_is_same(c[0], value) for value in c)}
 
     def are_named(self, *places: Places) -> bool:
         """Returns True if all rows belong to the set."""
-        return all(bool((some < len(self.by_id)).all()) for some in places)
+        return all(max(some.tolist()) < len(self.by_id) for some in places)
+
+    def columns(self, before: Places, places: Places) -> dict[str, list[Any]]:
+        """Returns the values of rows by feature; only of those that differ if these rows and those before are named."""
+        if self.are_named(before, places):
+            index = places.tolist()
+            return {name: [column[place] for place in index] for name, column in self._differing.items()}
+        rows = self.contexts(places)
+        return {name: [row[name] for row in rows] for name in rows[0]}
 
     def place_of(self, chosen: Chosen) -> int:
         """Returns the row of a context. Adds the context first if it is not in the set."""
@@ -84,18 +91,6 @@ class SetTable(ContextTable):
         if self.size > len(self.ids):
             self.ids = np.concatenate((self.ids, np.empty(max(self.size, 64), object)))
         self.ids[self.size - len(ids) : self.size] = ids
-
-    def compacted(self, places: Places, by_id: Contexts) -> InForce:
-        """Copies rows in force into a new table that has only these and the set; `by_id` is an equal set."""
-        table, n = copy.copy(self), len(by_id)
-        ContextTable.__init__(table, by_id.values())
-        rows, kept = np.unique(places[places >= n], return_inverse=True)
-        table.add(self.contexts(rows))
-        table.by_id, table.seen, table.ids = by_id, None, np.concatenate((self.ids[:n], self.ids[rows]))
-        table.given = {n + index for index, row in enumerate(rows.tolist()) if row in self.given}
-        now = places.copy()
-        now[places >= n] = n + kept
-        return InForce(table, now)
 
 
 def _is_same(value: Any, other: Any) -> bool:
@@ -232,7 +227,15 @@ class InForce(Structured, Mapping[str, Any]):
 
     def compacted(self, contexts: Contexts | None = None) -> InForce:
         """Returns an equal object whose table has no unused rows. `contexts` is an equal set to use instead."""
-        return self.table.compacted(self.place, self.table.by_id if contexts is None else contexts)
+        held, place, by_id = self.table, self.place.copy(), self.table.by_id if contexts is None else contexts
+        table, n = copy.copy(held), len(by_id)
+        ContextTable.__init__(table, by_id.values())
+        rows, kept = np.unique(place[place >= n], return_inverse=True)
+        table.add(held.contexts(rows))
+        table.by_id, table.seen, table.ids = by_id, None, np.concatenate((held.ids[:n], held.ids[rows]))
+        table.given = {n + index for index, row in enumerate(rows.tolist()) if row in held.given}
+        place[place >= n] = n + kept
+        return InForce(table, place)
 
 
 class Schedule:
