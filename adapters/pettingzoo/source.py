@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from operator import itemgetter
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from envoi.spec import Array, Discrete, MultiBinary, MultiDiscrete
 
 from ..gymnasium.agents import ImportedAgents
 from ..gymnasium.specs import from_space
-from ..shared.arrival import HOLDERS, Copy, incoming, is_held, owned
+from ..shared.arrival import HOLDERS, LOCAL, Copy, incoming, is_held, owned
 from ..shared.introspection import layers
 from .form import ACTIVE, ACTIVES, AEC, NAME, acts_at_once
 
@@ -43,7 +44,7 @@ class FromZoo(ImportedAgents):
 
     def __init__(self, source: Any, copy: Copy, at_once: bool) -> None:
         self.at_once = at_once
-        self._news: bytes | None = None  # the observations of the last step where `_saw` has them not yet
+        self._news: Any = None  # the observations of the last step, where `_saw` has them not yet
         self._next_seed: int | None = None
         self._listed: list[Any] | None = None  # the source's agents, the same list until an agent ends or joins
         super().__init__(source, copy)
@@ -90,14 +91,14 @@ class FromZoo(ImportedAgents):
 
     @property
     def _seen(self) -> dict[Any, Any]:
-        """The latest observation of each agent, updated on access after quiet steps of lanes."""
+        """The latest observation of each agent, updated on access after quiet steps."""
         if (news := self._news) is not None:
             agents, self._news = self._roster.playing, None
-            spec: Any = self.observation_spec[agents[0]]
-            rows = np.frombuffer(news, spec.dtype).reshape(len(agents), -1).copy()
-            # A source may give other shapes than it declares.
-            shape = spec.shape if rows.shape[1] == np.prod(spec.shape) else rows.shape[1:]
-            self._saw |= {a: self._takes[a](row.reshape(shape)) for a, row in zip(agents, rows, strict=True)}
+            if isinstance(news, tuple):  # of lanes
+                memory, kind, shape = news
+                rows = np.frombuffer(memory, kind).reshape(shape)
+                news = {agent: self._takes[agent](row, True) for agent, row in zip(agents, rows, strict=True)}
+            self._saw |= {agent: news[agent] for agent in agents}
         return self._saw
 
     @abstractmethod
@@ -151,15 +152,17 @@ class FromZoo(ImportedAgents):
         `held` is True if something else holds `observations`.
         """
         arrived, own_rewards, own_infos = {}, {}, {}
+        most, news = (0, None) if held else (LOCAL + 1, observations)
         try:
             for agent, dtype in self._each:
                 # The common case of `take`: an array that nothing but this frame holds.
                 one = observations[agent]
-                if held or type(one) is not ndarray or one.dtype is not dtype or is_held(one, 2):
-                    one = None
+                is_plain = type(one) is ndarray and one.dtype is dtype
+                if not is_plain or getrefcount(one) > most or not one.flags.owndata:
+                    one = news = None
                     one = self._takes[agent](observations[agent], held)
-                paid = rewards[agent]
                 arrived[agent] = one
+                paid = rewards[agent]
                 own_rewards[agent] = paid if type(paid) not in HOLDERS else owned(paid)
                 own_infos[agent] = {}
         except KeyError:  # an agent is left out
@@ -167,8 +170,9 @@ class FromZoo(ImportedAgents):
         is_silent = infos == self._silent
         if not is_silent and self.turns_in_infos and self._turn_in(self._roster.playing, infos) is not None:
             return None
-        self._saw.update(arrived)
-        self._news = None
+        if news is None:
+            self._saw.update(arrived)
+        self._news = news
         if is_silent:
             return arrived, own_rewards, None, None, None, own_infos
         return self._quiet(arrived, own_rewards, infos)
@@ -251,14 +255,15 @@ class FromPettingZoo(FromZoo):
     def source_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
         # A new mapping in the core's order, because the source may keep it, or change it in place.
         sent = {**self._false, **actions} if actions.__class__ is dict else {}
-        if not 0 < len(sent) == len(actions) == len(self._roster.acting):  # not one of each agent, or not all act
-            self._roster.check_actions(actions)
+        roster = self._roster
+        if roster.turn is not None or not 0 < len(sent) == len(actions) == len(roster.playing):
+            roster.check_actions(actions)
             sent = {agent: actions[agent] for agent in self._roster.acting}
         if encoders := self._encoders:
             sent = {agent: encoders[agent](one) if agent in encoders else one for agent, one in sent.items()}
         before = None if self._rewarder is None else self.state
         observations, rewards, terminations, truncations, infos = step = self.source.step(sent)
-        held, false = is_held(observations, 2), self._false
+        held, false = getrefcount(observations) > LOCAL + 1, self._false
         if terminations != false or truncations != false or self.source.agents != self._listed or before is not None:
             return self._any_step(step, held, before, actions)
         values = self._unchanged(observations, rewards, infos, held)
@@ -287,7 +292,7 @@ class FromPettingZoo(FromZoo):
             rows = None
         if rows is None:
             return self._any_step(step, True, None, sent)
-        self._news = rows.tobytes()  # the caller may write into the array
+        self._news = rows.tobytes(), rows.dtype, rows.shape  # the caller may write into the array
         return rows, paid, own_infos
 
     def _any_step(self, step: tuple[Any, ...], held: bool, before: Any, actions: Mapping[Any, Any]) -> MultiStepValues:
@@ -383,50 +388,43 @@ class FromPettingZooAEC(FromZoo):
         return MultiReset(arrived, self._own_infos(native.infos, now))
 
     def source_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
-        if self.at_once:
-            return self._cycle_step(actions)
-        native, source = self._native, self.source
-        self._roster.check_actions(actions)
-        (agent,) = self._roster.acting
+        native, source, roster, false = self._native, self.source, self._roster, self._false
+        turn = roster.turn
+        if not turn or actions.__class__ is not dict or len(actions) != 1 or turn[0] not in actions:
+            roster.check_actions(actions)
         before = None if self._rewarder is None else self.state
-        source.step(actions[agent] if agent not in self._encoders else self._encoders[agent](actions[agent]))
-        rewards = native.rewards
-        if before is not None or self._has_changed(native, rewards):
+        if turn is None:
+            rewards = self._cycle(actions)
+        else:
+            agent = turn[0]
+            source.step(actions[agent] if agent not in self._encoders else self._encoders[agent](actions[agent]))
+            rewards = native.rewards
+        changed = native.terminations != false or native.truncations != false or native.agents != self._listed
+        if changed or len(rewards) != len(false) or before is not None:
             return self._any_step(rewards, before, actions)
+        if turn is None:
+            seen: dict[Any, Any] = {}
+            for agent in false:  # no comprehension, which is a call before Python 3.12
+                seen[agent] = source.observe(agent)
+            self._current = roster.playing
+            values = self._unchanged(seen, rewards, native.infos, False)
+            return self._any_step(rewards, before, actions) if values is None else values
         agent = native.agent_selection
         # The common case of `take`, as in `FromPettingZoo`.
-        one = source.observe(agent)
-        if type(one) is not ndarray or one.dtype is not self._dtypes[agent] or is_held(one):
+        one: Any = source.observe(agent)
+        is_plain = type(one) is ndarray and one.dtype is self._dtypes[agent]
+        if not is_plain or getrefcount(one) > LOCAL or not one.flags.owndata:
             one = self._takes[agent](one)
         self._saw[agent], self._current = one, (agent,)
-        roster = self._by_turn.get(agent) or self._by_turn.setdefault(agent, self._roster.with_turn((agent,)))
-        self._roster = roster
+        self._roster = roster = self._by_turn.get(agent) or self._by_turn.setdefault(agent, roster.with_turn((agent,)))
         own_rewards, own_infos = {}, {}
-        for each in roster.playing:
+        for each in false:
             paid = rewards[each]
             own_rewards[each] = paid if type(paid) not in HOLDERS else owned(paid)
             own_infos[each] = {}
         if native.infos != self._silent:
             return self._quiet({agent: one}, own_rewards, native.infos)
         return {agent: one}, own_rewards, None, None, None, own_infos
-
-    def _cycle_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
-        """Replaces `source_step` if all agents act simultaneously."""
-        native, look = self._native, self.source.observe
-        self._roster.check_actions(actions)
-        before = None if self._rewarder is None else self.state
-        rewards, values = self._cycle(actions), None
-        if before is None and not self._has_changed(native, rewards):
-            seen = {agent: look(agent) for agent in self._roster.playing}
-            values, self._current = self._unchanged(seen, rewards, native.infos, False), self._roster.playing
-        return self._any_step(rewards, before, actions) if values is None else values
-
-    def _has_changed(self, native: Any, rewards: Mapping[Any, Any]) -> bool:
-        """Returns True if an agent may have ended or joined."""
-        false = self._false
-        if native.terminations != false or native.truncations != false:
-            return True
-        return native.agents != self._listed or len(rewards) != len(false)
 
     def _any_step(self, rewards: Mapping[Any, Any], before: Any, actions: Mapping[Any, Any]) -> MultiStepValues:
         """Returns the core's step for any step of the source, quiet or not."""
@@ -471,35 +469,28 @@ class FromPettingZooAEC(FromZoo):
 
     def _cycle(self, actions: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """Steps each agent with its action, in the order of their turns; returns the sums of the rewards."""
-        native, encoders, step = self._native, self._encoders, self.source.step
-        waiting = {**actions}
-        earlier: dict[Any, Any] = {}
-        begun = False
+        native, encoders = self._native, self._encoders
+        waiting, earlier = {**actions}, {}
         try:
-            while True:
+            while waiting:
                 agent = native.agent_selection
                 if agent not in waiting or native.terminations[agent] or native.truncations[agent]:
                     expected = [one for one in self._roster.playing if one in waiting]
-                    begun = True
+                    self._abandon()
                     raise EpisodeError(
                         f"step: expected the turn of one of {expected} in this cycle of {self.source}, got that of "
                         f"{agent!r}; import it without `simultaneous`"
                     )
-                action = waiting.pop(agent)
-                step(encoders[agent](action) if agent in encoders else action)
-                begun = True
-                if not waiting:
-                    return _sum(earlier, native.rewards) if earlier else native.rewards
-                try:
-                    brought = any(native.rewards.values())
-                except ValueError:  # arrays
-                    brought = True
-                if earlier or brought:
+                action = waiting[agent]
+                self.source.step(encoders[agent](action) if agent in encoders else action)
+                del waiting[agent]
+                if waiting and (earlier or _are_any(native.rewards)):
                     earlier = _sum(earlier, native.rewards)
         except BaseException:
-            if begun:  # the source is in the middle of a cycle, or in none, so a new one cannot start
+            if len(waiting) < len(actions):  # the source is in the middle of a cycle, so a new one cannot start
                 self._abandon()
             raise
+        return _sum(earlier, native.rewards) if earlier else native.rewards
 
     def _buried(self, collected: dict[Any, Any]) -> dict[Any, Any]:
         """Makes the last turns of agents that have ended; returns how each of them ended."""
@@ -519,7 +510,7 @@ class FromPettingZooAEC(FromZoo):
                 final = self._takes[agent](final, True)
             ended[agent] = final, bool(dead), bool(cut), native.infos.get(agent)
             self.source.step(None)
-            if any(np.any(reward) for reward in native.rewards.values()):
+            if _are_any(native.rewards):
                 own = {agent: reward for agent, reward in native.rewards.items() if agent not in ended}
                 collected.update(_sum(collected, own))
         return ended
@@ -535,6 +526,14 @@ class FromPettingZooAEC(FromZoo):
             self._seen[agent] = self._observed(agent)
             self._current = (*self._current, agent)
         return super().observation(agent)
+
+
+def _are_any(rewards: Mapping[Any, Any]) -> bool:
+    """Returns False if all rewards are zero, which need not be added."""
+    try:
+        return any(rewards.values())
+    except ValueError:  # arrays
+        return True
 
 
 def _sum(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -64,7 +64,7 @@ def _calibrate() -> tuple[int, int, int, int, int]:
     return alone, _count_base(view), *own, getrefcount(value)
 
 
-_ALONE, _BASE_ALONE, _PASSED, _INSIDE, _LOCAL = _calibrate()
+_ALONE, _BASE_ALONE, _PASSED, _INSIDE, LOCAL = _calibrate()
 
 
 def arrival(spec: SpecTree, copy: Copy, take: Take) -> tuple[str, dict[str, Any]]:
@@ -75,7 +75,7 @@ def arrival(spec: SpecTree, copy: Copy, take: Take) -> tuple[str, dict[str, Any]
     """
     if copy != "auto" or not isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
         return "observation = take(observation)", {"take": take}
-    held = f"getrefcount(observation) > {_LOCAL} or not observation.flags.owndata"  # as in `is_held`, without a call
+    held = f"getrefcount(observation) > {LOCAL} or not observation.flags.owndata"  # as in `is_held`, without a call
     lines = f"""\
 if type(observation) is not ndarray or observation.dtype is not seen_dtype or {held}:
     observation = take(observation)"""

@@ -6,7 +6,7 @@ One lane, several agents, and batches of models with the wrappers around them st
 | method | result | look-up | pays for the row of `benchmarks/conversion.py` |
 |---|---|---|---|
 | `step_program()` | the stages of a step | `program_of` | Model → gymnasium, over one by hand |
-| `step_values(action, restart, hold)` | the values of a step | `fast_step` | PettingZoo parallel → vector env |
+| `step_values(…)`, of agents `source_step` | the values of a step | `fast_step` | PettingZoo parallel → RLlib |
 | `step_rows(actions)` | all observations as one array | `rows_step` | PettingZoo parallel → vector env |
 
 Each method is used unless a user overrides `step`; `_beside_step` has this rule for all of them.
@@ -47,6 +47,8 @@ def fast_step(env: Env | MultiEnv) -> StepValues:
     that is patched later is not. Functions of a model that are patched later are called: those that its author wrote
     at once, the other ones from the next reset on.
     """
+    if (own := _beside_step(env, "source_step", None)) is not None:
+        return own
     if hasattr(env, "possible_agents") or _beside_step(env, "step_program", None) is not None:
         return step_around(env, lambda program: SIX_VALUES)
     return _beside_step(env, "step_values", env.step)

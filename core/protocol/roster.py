@@ -94,7 +94,7 @@ class Roster:
     def order(self, agents: Iterable[Any]) -> tuple[Any, ...]:
         """Returns agents in the order of `possible`, each once."""
         named = set(agents)
-        return tuple(agent for agent in self.possible if agent in named)
+        return tuple([agent for agent in self.possible if agent in named])  # faster than of a generator
 
     def check_possible(self, agents: Iterable[Any], where: object = "agents") -> None:
         """Checks that agents are among the possible ones."""
