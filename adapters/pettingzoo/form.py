@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -119,21 +119,23 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
         return self._all(observations, agents), infos if turn is None else self._with_turn(infos, turn)
 
     def step(self, actions: Mapping[Any, Any]) -> tuple[dict[Any, Any], ...]:
-        if not self._at_once and (turn := self.multi.turn) is not None:
-            waiting = set(self.multi.agents).difference(turn)
+        own = self.__dict__  # because each attribute of a form is looked up slowly, see `OpenForm`
+        turns = None if own["_at_once"] else own["multi"]
+        if turns is not None and (turn := turns.turn) is not None:
+            waiting = set(turns.agents).difference(turn)
             actions = {agent: action for agent, action in actions.items() if agent not in waiting}
-        if decoders := self._decoders:
+        if decoders := own["_decoders"]:
             actions = {agent: decoders[agent](one) if agent in decoders else one for agent, one in actions.items()}
-        observations, rewards, terminated, truncated, discounts, infos = self._step(actions)
-        if self._encoders or len(observations) != len(rewards):
+        observations, rewards, terminated, truncated, discounts, infos = own["_step"](actions)
+        if own["_encoders"] or len(observations) != len(rewards):
             observations = self._all(observations, rewards)
         if terminated is None:
-            terminated, truncated = dict.fromkeys(rewards, False), dict.fromkeys(rewards, False)
+            terminated = {**(truncated := dict.fromkeys(rewards, False))}
         else:
             infos = with_discounts(infos, discounts, terminated)
         if COMMON in infos:
             infos = agents_infos(infos)
-        if not self._at_once and (turn := self.multi.turn) is not None:
+        if turns is not None and (turn := turns.turn) is not None:
             infos = self._with_turn(infos, turn)
         return observations, rewards, terminated, truncated, infos
 
@@ -207,54 +209,49 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         self.metadata["is_parallelizable"] = multi.turn is None
 
     def step(self, action: Any) -> None:
-        if not getattr(self, "agents", None):
-            raise EpisodeError(f"step: {ENDED if hasattr(self, 'agents') else NOT_RESET}")
-        agent = self.agent_selection
-        if self.terminations[agent] or self.truncations[agent]:
+        own = self.__dict__  # because each attribute of a form is looked up slowly, see `OpenForm`
+        if not own.get("agents"):
+            raise EpisodeError(f"step: {ENDED if 'agents' in own else NOT_RESET}")
+        agent = own["agent_selection"]
+        if own["terminations"][agent] or own["truncations"][agent]:
             self._was_dead_step(action)
             return
-        if agent in self._decoders:
-            action = self._decoders[agent](action)
-        if self._env is not self.multi:  # values are checked: at once, and not when the last agent has acted
+        if agent in own["_decoders"]:
+            action = own["_decoders"][agent](action)
+        if own["_env"] is not own["multi"]:  # values are checked: at once, and not when the last agent has acted
             validate(self.multi.action_spec[agent], action, f"action[{agent!r}]")
-        actions, acting = self._actions, self._acting
+        actions, acting = own["_actions"], own["_acting"]
         actions[agent] = action
-        if len(actions) == len(acting):
-            self._step_core(actions)
+        if len(actions) < len(acting):
+            own["_cumulative_rewards"][agent] = 0
+            own["agent_selection"], own["rewards"] = acting[len(actions)], dict.fromkeys(own["rewards"], 0)
             return
-        self._cumulative_rewards[agent] = 0
-        vars(self).update(agent_selection=acting[len(actions)], rewards=dict.fromkeys(self.rewards, 0))
-
-    def _step_core(self, actions: dict[Any, Any]) -> None:
-        """Steps the core with the actions that have been collected."""
         try:
-            observations, rewards, terminated, truncated, discounts, infos = self._step(actions)
+            observations, rewards, terminated, truncated, discounts, infos = own["_step"](actions)
         except BaseException:
-            self._actions = {**actions}  # a copy; if the core refused an action, it can be replaced
+            own["_actions"] = {**actions}  # a copy; if the core refused an action, it can be replaced
             raise
-        new: dict[str, Any] = {"_actions": {}, "_observations": observations}
-        # In a quiet step the agents and their flags stay the same.
         if terminated is not None:
-            new |= {"agents": [*rewards], "terminations": terminated, "truncations": truncated}
             infos = with_discounts(infos, discounts, terminated)
         if COMMON in infos:
             infos = agents_infos(infos)
-        collected, cumulative = self._cumulative_rewards, {**rewards}
+        collected, cumulative = own["_cumulative_rewards"], {**rewards}
         if len(actions) < len(collected):
             for waiting, before in collected.items():
                 if waiting not in actions:
                     cumulative[waiting] = before + rewards[waiting]
-        new["_acting"] = acting = self.multi.acting
+        if terminated is not None or not own["_at_once"]:
+            own["_acting"] = acting = own["multi"].acting
+            if len(acting) < len(infos):
+                infos = self._with_masks(infos, acting)
         if acting:
-            new["agent_selection"] = acting[0]
-        if len(acting) < len(infos):
-            infos = self._with_masks(infos, acting)
-        # At once, because a form sets one attribute slowly, see `OpenForm`.
-        vars(self).update(new, _cumulative_rewards=cumulative, rewards=rewards, infos=infos)
-        if terminated is not None and (True in terminated.values() or True in truncated.values()):
+            own["agent_selection"] = acting[0]
+        own["_actions"], own["_observations"], own["_cumulative_rewards"] = {}, observations, cumulative
+        own["rewards"], own["infos"] = rewards, infos
+        if terminated is not None:  # in a quiet step, the agents and their flags stay the same
             # Copies, because PettingZoo's code removes ended agents from them.
-            self.rewards, self.infos = {**rewards}, {**infos}
-            self.terminations, self.truncations = {**terminated}, {**truncated}
+            own["agents"], own["terminations"], own["truncations"] = [*rewards], {**terminated}, {**truncated}
+            own["rewards"], own["infos"] = {**rewards}, {**infos}
             self._deads_step_first()
 
     def _with_masks(self, infos: Mapping[Any, Any], acting: tuple[Any, ...]) -> dict[Any, Any]:
@@ -273,6 +270,18 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         return {agent: {**nothing.get(agent, {}), **info} for agent, info in infos.items()}
 
     def observe(self, agent: Any) -> Any:
-        seen = self._observations
-        seen = seen[agent] if agent in seen else self.multi.observation(agent)
-        return self._encoders[agent](seen) if agent in self._encoders else seen
+        own = self.__dict__
+        seen, encoders = own["_observations"], own["_encoders"]
+        seen = seen[agent] if agent in seen else own["multi"].observation(agent)
+        return encoders[agent](seen) if agent in encoders else seen
+
+    def last(self, observe: bool = True) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
+        own = self.__dict__
+        agent = own["agent_selection"]
+        seen, dead, cut = self.observe(agent) if observe else None, own["terminations"], own["truncations"]
+        return seen, own["_cumulative_rewards"][agent], dead[agent], cut[agent], own["infos"][agent]
+
+    def agent_iter(self, max_iter: int = 2**63) -> Iterator[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        while max_iter > 0 and self.agents:
+            max_iter -= 1
+            yield self.agent_selection

@@ -67,7 +67,9 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, AgentsForm, MultiAgentEnv):
         self._last: Any = None  # a `MultiReset`, or the values of a step
         self._recorded: set[Any] = set()  # the agents whose episodes RLlib records, until it gets their ends
         self._held: dict[Any, Ended] = {}  # the ends that RLlib gets in the next step
-        self._quiet_flags: dict[Any, bool] = {}  # the flags of a quiet step; empty until RLlib knows all in play
+        self._quiet_flags: dict[
+            Any, bool
+        ] = {}  # the flags of a quiet step; empty while ends are held, or RLlib has not seen all in play
         super().__init__(core, *settings, **named_settings)
         self.action_spaces = self._space_by_agent("action")
         self.observation_spaces = {
@@ -119,15 +121,13 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, AgentsForm, MultiAgentEnv):
 
     def step(self, action_dict: Mapping[Any, Any]) -> Any:
         """Runs one step; see `MultiAgentEnv.step`."""
-        if decode := self._decoders:
+        own = self.__dict__  # because each attribute of a form is looked up slowly, see `OpenForm`
+        if decode := own["_decoders"]:
             action_dict = {agent: decode[agent](a) if agent in decode else a for agent, a in action_dict.items()}
-        step = self._step(action_dict)
-        object.__setattr__(self, "_last", step)  # because a form sets an attribute slowly, see `OpenForm`
-        observations, rewards, terminated, _, _, infos = step
-        if not self._is_plain:
+        observations, rewards, terminated, _, _, infos = step = own["_last"] = own["_step"](action_dict)
+        if not own["_is_plain"]:
             observations = self.encode_observations(observations, infos)
-        if terminated is None and not self._held:
-            flags = self._quiet_flags or self._meet(observations, rewards)
+        if terminated is None and (flags := own["_quiet_flags"]):
             return observations, rewards, {**flags}, {**flags}, infos
         return self._changing(full_multi_step(step), observations)
 
