@@ -6,7 +6,6 @@ Leaves that are not arrays (`Text`, `Sequence`, `Graph`, `OneOf`) become tuples 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,7 @@ def stack(spec: SpecTree, values: Sequence[Any], path: str = "value") -> Any:
 def stacker(spec: SpecTree, path: str) -> Callable[[Sequence[Any]], Any]:
     """Returns `stack` for one spec: a function of the lanes' values that does not walk the spec again."""
     if isinstance(spec, Spec):
-        return partial(stack, spec, path=path)
+        return lambda values: stack(spec, values, path)
     parts = [(key, stacker(sub, path + part)) for part, key, sub in tree.children(spec)]
     return lambda values: tree.rebuild(spec, [part([value[key] for value in values]) for key, part in parts])
 

@@ -179,7 +179,7 @@ class Model(AnyModel, Env):
         streams = self.streams if seed is None else Streams(seed)
         state = self.initial(streams.dynamics, context)
         observation = self.observe(state, streams.observation)
-        if self._written_without is not None and self._written_without != (functions := _optional_functions(self)):
+        if self._written_without is not None and self._written_without != (functions := optional_functions(self)):
             self._written_without = functions
             self.step_record.stale()
         result = Reset(observation, self.info(state))
@@ -202,7 +202,7 @@ class Model(AnyModel, Env):
 
     def step_program(self) -> Program:
         """Returns the stages of a step: calls to the functions that the author wrote."""
-        self._written_without = _optional_functions(self)
+        self._written_without = optional_functions(self)
         written = [name for name in _OPTIONAL if name in written_functions(self)]
         names: dict[str, Any] = {"model": self}
         rewarder = "model.reward"
@@ -282,11 +282,11 @@ class Model(AnyModel, Env):
 
 def written_functions(model: Model) -> frozenset[str]:
     """Returns the names of the optional functions that the model's author wrote."""
-    functions = zip(_OPTIONAL, _optional_functions(model), strict=True)
+    functions = zip(_OPTIONAL, optional_functions(model), strict=True)
     return frozenset(name for name, function in functions if function is not getattr(Model, name))
 
 
-def _optional_functions(model: Model) -> tuple[Any, ...]:
+def optional_functions(model: Model) -> tuple[Any, ...]:
     """Returns the model's present optional functions, in the order of `_OPTIONAL`."""
     try:
         return _functions(model)  # in half the time, because each reset asks

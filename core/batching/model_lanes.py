@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from .. import tree
-from ..authoring.model import Model, written_functions
+from ..authoring.model import Model, optional_functions, written_functions
 from ..compiling.choice import Choice, Compiled, check_compiled, check_equal
 from ..errors import ContextError, EpisodeError, NotCompilable, SnapshotUnsupported, SpecError
 from ..lane_values import lane, put, put_lanes, splitter, stack, take
@@ -98,7 +98,8 @@ class ModelLanes(LaneColumns, Lanes):
         given, self._place = rows_of([model.given_context for model in models])
         self._table = ContextTable([{**({} if space is None else space.defaults), **one} for one in given])
         self._given = self._table, self._place
-        self.choice, self._none = Choice(compiled), np.zeros(len(models), bool)
+        self.choice, n = Choice(compiled), len(models)
+        self._none, self._no_infos = np.zeros(n, bool), Infos(columns={}, n=n)
         if compiled is True:
             self.choice.compile(self._make_plan, self._start)
 
@@ -319,10 +320,11 @@ class ModelLanes(LaneColumns, Lanes):
 
     def _states_of_streams(self) -> StreamStates:
         """Saves the states of all streams, to restore them after an error."""
-        streams, saved = [model._streams or model.streams for model in self._models], self._stream_states
-        if saved is not None and saved.cover(streams):
+        saved = self._stream_states
+        if saved is not None and saved.cover([model._streams for model in self._models]):
             saved.take()
         else:
+            streams = [model.streams for model in self._models]
             self._stream_states = saved = StreamStates(streams, ("dynamics", "observation"))
         return saved
 
@@ -334,7 +336,7 @@ class ModelLanes(LaneColumns, Lanes):
         """Computes a step lane by lane in Python. `under` are contexts for this step only."""
         n, stacking, idle = self.batch_size, self._stacking, either(restart, hold)
         started = perf_counter() if self.choice.is_open else 0.0
-        if self._begun or restart is None or np.count_nonzero(restart) < n:
+        if self._over is not self._none and (self._begun or restart is None or np.count_nonzero(restart) < n):
             self._refuse(self._over if idle is None else self._over & ~idle)
         if stacking is None or stacking.reward_spec is not self.reward_spec:
             self._stacking = stacking = Stacking(self)
@@ -345,14 +347,14 @@ class ModelLanes(LaneColumns, Lanes):
         if restart is not None:
             lanes, used = restart.nonzero()[0], (table, place) if under is None else (under.table, under.places)
             contexts = put_lanes(None, (None,) * n, lanes, used[0].contexts(used[1][lanes]))
-        saved, rows, acts = self._states_of_streams(), list[Any](), None if hold is None else ~hold
+        saved, acts, moved = self._states_of_streams(), None if hold is None else ~hold, list[Any]()
         try:
             self._give_contexts(table, place)
             begins = (False,) * n if restart is None else restart.tolist()
             before = self._states or (self.state if self._begun else actions)
             each = zip(self._models, saved.streams, before, actions, begins, contexts or begins)  # noqa: B905 (counted)
-            self._step_lanes(rows, each if acts is None else compress(each, acts.tolist()))
-            states, observations, rewards, ends, cuts, discounts, infos = zip(*rows) if rows else ((),) * 7  # noqa: B905
+            each, size = (each, n) if acts is None else (compress(each, acts.tolist()), int(acts.sum()))
+            states, observations, rewards, ends, cuts, discounts, infos = self._step_lanes(moved, each, size)
             if acts is None:
                 observation, reward = stacking.stack_observations(observations), stacking.stack_rewards(rewards)
             else:  # lanes that pause keep what they have
@@ -367,7 +369,7 @@ class ModelLanes(LaneColumns, Lanes):
             factors = stacking.stack_discounts(discounts, ends)
         except BaseException as error:
             saved.put_back()
-            error.envoi_lane = len(rows) if acts is None else [*acts.nonzero()[0].tolist(), n][len(rows)]  # type: ignore[attr-defined]
+            error.envoi_lane = [*(range(n) if acts is None else acts.nonzero()[0].tolist()), n][len(moved)]  # type: ignore[attr-defined]
             raise
         since = cast("Runner", self._runner).elapsed if self._elapsed is None else self._elapsed
         elapsed = since + 1
@@ -377,7 +379,7 @@ class ModelLanes(LaneColumns, Lanes):
             elapsed[hold] = since[hold]
         terminated = truncated = ended = None
         if any(ends) or any(cuts):
-            terminated, truncated = np.array(ends, bool), np.array(cuts, bool)
+            terminated, truncated = np.array(ends, bool), np.array([*map(bool, cuts)])
         if limit and np.count_nonzero(cut := elapsed >= limit if hold is None else (elapsed >= limit) & ~hold):
             terminated = np.zeros(n, bool) if terminated is None else terminated
             truncated = cut if truncated is None else truncated | cut
@@ -386,55 +388,54 @@ class ModelLanes(LaneColumns, Lanes):
         over = self._none if ended is None else ended.copy()
         if hold is not None:
             over = over | (self._over & hold)
-        self._next = (
-            observation,
-            over,
-            saved,
-            states,
-            elapsed,
-            None if coming is None else (table, place, begun, coming),
-        )
+        changed = None if coming is None else (table, place, begun, coming)
+        self._next = observation, over, saved, tuple(states), elapsed, changed
         if started:
             self.choice.spent += perf_counter() - started
         # By lane where some pause, because wrappers add entries to those of other lanes only.
-        told = Infos([one or {} for one in infos]) if hold is not None or any(infos) else Infos(columns={}, n=n)
+        told = Infos([one or {} for one in infos]) if hold is not None or any(infos) else self._no_infos
         return observation, reward, terminated, truncated, factors, told, ended
 
-    def _step_lanes(self, rows: list[Any], each: Iterable[tuple[Any, ...]]) -> None:
-        """Appends to `rows` the values of each lane, which acts or begins an episode."""
+    def _step_lanes(self, states: list[Any], each: Iterable[tuple[Any, ...]], size: int) -> tuple[Any, ...]:
+        """Steps or begins each lane and appends its state to `states`; returns these and the other columns."""
         nothing, written = cast("Stacking", self._stacking).nothing, self._written
         if written is None:
             written = frozenset(name for model in self._models for name in written_functions(model))
-        cuts, has_discount, tells = (name in written for name in ("truncated", "discount", "info"))
-        self._written = written
+        self._written, known = written, ()
+        seen, rewards, ends = list[Any](), list[Any](), list[bool]()
+        cuts, discounts, infos = [False] * size, [None] * size, [None] * size
+        others = [("truncated", cuts), ("discount", discounts), ("info", infos)]
+        others = [(name, column) for name, column in others if name in written]
         for model, streams, before, action, begins, context in each:
             model._state = before  # its functions may read it, although they are given it
             if not begins:
                 state = model.transition(before, action, streams.dynamics)
-                seen = model.observe(state, streams.observation)
-                ends = True if model.terminal(state) else False  # noqa: SIM210 (a call of `bool` takes longer)
-                cut = cuts and bool(model.truncated(state))
-                rewarder = model._rewarder  # `or model.reward` would make a method object
-                reward = model.reward(before, action, state) if rewarder is None else rewarder(before, action, state)
-                discount = model.discount(state) if has_discount else None
-                rows.append((state, seen, reward, ends, cut, discount, model.info(state) if tells else None))
+                seen.append(model.observe(state, streams.observation))
+                ends.append(True if model.terminal(state) else False)  # noqa: SIM210 (a call of `bool` takes longer)
+                given = model._rewarder  # `or model.reward` would make a method object
+                rewards.append(model.reward(before, action, state) if given is None else given(before, action, state))
+                for name, column in others:
+                    column[len(states)] = getattr(model, name)(state)
             else:
                 state = model.initial(streams.dynamics, dict(context))
-                seen = model.observe(state, streams.observation)
-                self._written |= written_functions(model)
-                rows.append((state, seen, nothing, False, False, None, model.info(state)))
+                seen.append(model.observe(state, streams.observation))
+                if (functions := optional_functions(model)) != known:
+                    known, self._written = functions, self._written | written_functions(model)
+                rewards.append(nothing)
+                ends.append(False)
+                infos[len(states)] = model.info(state)
                 model.step_record.halt = None
+            states.append(state)
+        return states, seen, rewards, ends, cuts, discounts, infos
 
     def _take_contexts(self) -> None:
         """Copies contexts that users have set on lent models into the lanes."""
-        given = self._given
-        if self._is_lent and given is not None and given[0] is self._table and given[1] is self._place:
+        is_lent, self._is_lent, given = self._is_lent, False, self._given
+        if is_lent and given is not None and given[0] is self._table and given[1] is self._place:
             pairs = enumerate(zip(self._models, self._table.contexts(self._place), strict=True))
             new = [index for index, (model, context) in pairs if model.given_context is not context]
-            self._is_lent = False
             if new:
                 self._set_contexts([self._models[index].given_context for index in new], new, True)
-        self._is_lent = False
 
     def _give_contexts(self, table: ContextTable, place: Places) -> None:
         """Sets the models' contexts, for functions of the author that read `self.context`."""

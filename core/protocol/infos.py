@@ -109,7 +109,7 @@ class Infos(Sequence[Info]):
         return {key: column[index] for key, column in (self.columns or {}).items()}
 
     def __iter__(self) -> Iterator[Info]:
-        return (self[i] for i in range(self._n))
+        return iter(self._lanes) if self._lanes is not None else (self[i] for i in range(self._n))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AnySequence):
