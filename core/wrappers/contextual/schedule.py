@@ -212,7 +212,7 @@ class InForce(Structured, Mapping[str, Any]):
 
     def in_lanes(self) -> list[Context]:
         """Returns the full context of each lane."""
-        return self.table.contexts(self.place)
+        return list(map(self.table.context, self.place.tolist()))
 
     def parts(self) -> list[tuple[str, Any]]:
         return [("contexts", self.in_lanes()), ("ids", self[CONTEXT_ID]), ("masks", self.masks)]
@@ -264,7 +264,7 @@ class Schedule:
         self.fixed: list[Chosen | None] | None = None
         self.rng: np.random.Generator | None = None
         self.coming: Coming | None = None
-        self._before_coming: Any = None  # the `mark` before that
+        self._marks: Any = None  # some `mark`s, and how many were chosen before each
 
     @property
     def learns(self) -> bool:
@@ -292,13 +292,16 @@ class Schedule:
         rng, selector = self.generator(env), self.selector
         if type(selector) not in _BY_POSITION or type(rng) is not np.random.Generator or not self._can_draw:
             return None
-        mark = self.mark(random=True)
-        if not now.table.are_named(now.place):
+        mark, k = self.mark(random=True), max(1024, 16 * n)
+        if now.table.size > len(self.contexts) + 4 * k:
             now = now.compacted()
-        places = self.draw(now.table, rng, max(1024, 16 * n))
+        places = self.draw(now.table, rng, k)
         if places is None:
             return None
-        self.coming, self._before_coming = Coming(now.table, now.place, places, 0), mark
+        # To take back the last ones, which are too few for n lanes, only some choices are made again.
+        self._marks = (k, self.mark(random=True)), (0, mark)
+        last = cast("Places", self.draw(now.table, rng, max(n, _MANY)))
+        self.coming = Coming(now.table, now.place, np.concatenate((places, last)), 0)
         selector.before_reading = self.settle
         return self.coming, now
 
@@ -307,9 +310,10 @@ class Schedule:
         coming = self.coming
         if coming is not None:
             self.selector.before_reading = None
-            self.go_back(self._before_coming)
-            if coming.first:
-                self.draw(None, cast("np.random.Generator", self.rng), coming.first)
+            n_before, mark = next(one for one in self._marks if one[0] <= coming.first)
+            self.go_back(mark)
+            if coming.first > n_before:
+                self.draw(None, cast("np.random.Generator", self.rng), coming.first - n_before)
 
     @property
     def _can_draw(self) -> bool:
@@ -317,7 +321,7 @@ class Schedule:
         noise, selector = self.noise, self.selector
         if self.next is not None or self.fixed is not None or selector.contexts is not self.contexts:
             return False
-        return not noise.names or (noise.is_flat and self._takes_no_numbers)
+        return not noise.names or (noise.is_flat and (type(selector) in _WITHOUT_NUMBERS or selector.by_position))
 
     def draw(self, table: SetTable | None, rng: np.random.Generator, k: int) -> Places | None:
         """Chooses k contexts at once, with the result of single choices. Adds new ones to the table.
@@ -437,21 +441,18 @@ class Schedule:
     def mark(self, random: bool = False) -> tuple[Selector, dict[str, Any], Any, Any, Any]:
         """Returns a cheap snapshot of all that choices change, for `go_back` of this object only."""
         selector, rng, state = self.selector, self.rng, None
-        if rng is not None and (random or self.noise.names or not self._takes_no_numbers):
+        takes_none = type(selector) in _WITHOUT_NUMBERS or selector.by_position
+        if rng is not None and (random or self.noise.names or not takes_none):
             state = rng.bit_generator.state
         is_position = type(selector) in _BY_POSITION or selector.learns
         held, position = {} if is_position else vars(selector).copy(), selector.position
         held["_position"] = position if is_position or selector.by_position else copy.deepcopy(position)
         return selector, held, rng, state, self.next
 
-    @property
-    def _takes_no_numbers(self) -> bool:
-        return self.selector.by_position or type(self.selector) in _WITHOUT_NUMBERS
-
     def go_back(self, mark: tuple[Selector, dict[str, Any], Any, Any, Any]) -> None:
         """Takes back all choices since a `mark`."""
         self.selector, held, self.rng, state, self.next = mark
-        self.coming = self._before_coming = None
+        self.coming = self._marks = None
         attributes: dict[str, Any] = vars(self.selector)
         if len(held) > 1:
             attributes.clear()
