@@ -296,7 +296,7 @@ class ImportedEnv(Imported, Env):
             self.seed_source(seed)
             self._streams = Streams(seed)
         observation, info = self._begin(seed, options)
-        self._observation, self._halt = observation, None
+        self._observation, self.step_record.halt = observation, None
         return Reset(observation, info)
 
     def seed_source(self, seed: Any) -> None:

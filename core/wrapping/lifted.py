@@ -206,7 +206,7 @@ class Lifted(_Base):
             memory = memory if change.note is None else change.note(memory, info)
             if mask is not None and memory is not None:
                 memory = merged(self._memory, memory, np.asarray(mask))
-            seen = self._seen(observation, memory)
+            seen = observation if self._see is None else self._see(observation, memory)
             if self._tell is not None:
                 info = self._told(info, memory, mask)
         except BaseException:

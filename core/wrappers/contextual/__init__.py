@@ -119,7 +119,7 @@ class Contextual(Lifted):
     _planned = (
         *Lifted._planned,
         *("_infos", "_told_now", "_tells_values", "_inmost", "_takes_coming"),
-        *("_has_charge", "_is_shown", "_inside_model"),
+        *("_has_charge", "_is_shown", "_inside_model", "_begun_ahead"),
     )
 
     _has_charge: bool = False  # True if this object was the last one to reset the environment
@@ -236,15 +236,17 @@ class Contextual(Lifted):
             begin=(lambda observation: zero) if counts else None,
             remember=(lambda elapsed, action, observation, reward: elapsed + 1) if counts else None,
             truncated=None if limit is None else (lambda flag, elapsed: flag | (elapsed >= limit)),
-            info=self._entries,
+            info=self._entries if lanes is None else self._columns,
             watch=self._reports.watching(specs) if self._schedule.learns else None,
         )
 
     def _entries(self, elapsed: Any = None) -> Mapping[str, Any]:
         told = self._told_now
-        if not self._tells_values:
-            return told
-        return {**told, CONTEXT: dict(told[CONTEXT])}  # a copy, which the info's reader may change
+        # A copy of values, which the info's reader may change.
+        return {**told, CONTEXT: dict(told[CONTEXT])} if self._tells_values else told
+
+    def _columns(self, elapsed: Any = None) -> Mapping[str, Any]:
+        return self._in_force
 
     @property
     def _schedule(self) -> Schedule:
@@ -259,7 +261,7 @@ class Contextual(Lifted):
         super()._plan()
         self._is_shown = self._view.is_shown
         if type(self).change is Contextual.change:
-            self._reset_can_fail = self._is_shown
+            self._reset_can_fail = self._is_shown and self._view.appends
         self._show()
         inside: Any = self.env
         while getattr(inside.__class__, "put_context", None) is Around[Any].put_context:
@@ -268,7 +270,7 @@ class Contextual(Lifted):
         self._takes_coming = self._sets_lanes and hasattr(inside, "coming")  # as places in a table
         model = [self, *_layers(self.env)][-1].env
         self._inside_model = model if isinstance(model, Model) and type(model).reset is Model.reset else None
-        self._has_charge = False
+        self._has_charge, self._begun_ahead = False, _Beginning(self)
 
     def _inner_spec(self, specs: Specs) -> SpecTree:
         """Returns the inner observation spec that is valid in all contexts that can occur."""
@@ -448,8 +450,7 @@ class Contextual(Lifted):
     @property
     def context_id(self) -> Any:
         """The id of the current context; in a batch a tuple with one per lane."""
-        key = self._told_now[CONTEXT_ID]
-        return key if self._lanes is None else tuple(key.tolist())
+        return self._told_now[CONTEXT_ID] if self._lanes is None else tuple(self._in_force[CONTEXT_ID].tolist())
 
     context_key = context_id  # CARL's name
 
@@ -479,12 +480,14 @@ class Contextual(Lifted):
             return super().reset(**arguments)
 
     def beginning(self, restart: NDArray[np.bool_]) -> _Beginning:
-        self._take_charge()
+        if not self._has_charge:
+            self._take_charge()
         if self._takes_coming and self._log is None:
             found = self._settled_or_ahead.ahead(self.env, self._in_force)
             if found is not None:
                 self._inmost.coming, self._in_force = found
-                return _Beginning(self)
+                self._begun_ahead.before = found[1]
+                return self._begun_ahead
         lanes = as_mask(restart, self._lanes or 1, "restart").nonzero()[0]
         begun = _Attempt(self, lanes)
         try:
@@ -501,8 +504,9 @@ class Contextual(Lifted):
         """Copies from the inner lanes which contexts they have begun in."""
         inside = self._inmost
         if self._takes_coming and inside.coming is not None:
-            inside.coming, self._in_force = None, InForce(self._in_force.table, inside.place)
-            self._show()
+            inside.coming, self._in_force, self._infos = None, InForce(self._in_force.table, inside.place), None
+            if self._is_shown:
+                self._show()
 
     def _infos_with(self, info: Any, memory: Any, hold: Any) -> Any:
         if info.columns != {}:
@@ -572,7 +576,7 @@ class Contextual(Lifted):
             self._reports.begin(lanes, [one is None and not values for one in given])
         if now.table.size > 4 * (len(now.place) + len(now.table.by_id)) + 64:
             self._in_force = now = now.compacted()
-        rng = schedule.generator(self.env)
+        rng = schedule.rng or schedule.generator(self.env)
         places = schedule.draw(now.table, rng, len(lanes)) if wish is None and not values else None
         if places is None:
             chosen = [schedule.choose(rng, one) for one in given]
@@ -620,12 +624,11 @@ class Contextual(Lifted):
     def _show(self) -> None:
         """Updates the contexts that observations and infos show."""
         self._infos: Infos | None = None  # of lanes that all have the contexts in force
-        now, is_one = self._in_force, self._lanes is None
-        self._told_now: Mapping[str, Any] = now.first if is_one else now
-        self._tells_values = is_one and now.masks is not None
+        now, has_lanes = self._in_force, self._lanes is not None
+        if not has_lanes:
+            self._told_now, self._tells_values = now.first, now.masks is not None
         if self._is_shown:
-            vectors = self._view.vectors(now)
-            self._view.hold(vectors[0] if is_one else vectors)
+            self._view.hold(now, has_lanes)
 
     # Reports to a selector that learns.
 
@@ -702,10 +705,10 @@ class Contextual(Lifted):
 class _Beginning:
     """A step in which lanes begin in contexts chosen in advance. After an error, later episodes use them."""
 
-    __slots__ = ("_before", "_env")
+    __slots__ = ("_env", "before")
 
     def __init__(self, env: Any) -> None:
-        self._env, self._before = env, env._in_force
+        self._env, self.before = env, env._in_force
 
     def stepped(self) -> None:
         """Records the contexts in which the inner lanes have begun."""
@@ -717,7 +720,7 @@ class _Beginning:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             env = self._env
-            env._inmost.coming, env._in_force = None, self._before
+            env._inmost.coming, env._in_force = None, self.before
             env._show()
 
 
@@ -733,7 +736,7 @@ class _Attempt(_Beginning):
     __slots__ = ("_held", "_lanes", "_mark", "_replaceable", "_resume")
 
     def __init__(self, env: Any, lanes: Indices, resume: Callable[[], None] | None = None) -> None:
-        self._env, self._before = env, env._in_force
+        self._env, self.before = env, env._in_force
         self._lanes, self._resume, replaces = lanes, resume, env._binding.replaces
         self._held = env._bound, env._episodes, env._total, env.running
         self._mark, self._replaceable = env._schedule.mark(replaces), self._envs() if replaces else ()
@@ -748,7 +751,8 @@ class _Attempt(_Beginning):
         if kind is not None:
             self._take_back(env)
             return
-        env._follow_lanes()
+        if env._takes_coming:
+            env._follow_lanes()
         if self._replaceable:
             close_replaced(self._replaceable, self._envs())
         if env._log is not None:
@@ -759,7 +763,7 @@ class _Attempt(_Beginning):
     def _take_back(self, env: Any) -> None:
         if self._resume is not None:
             self._resume()
-        tried, env._in_force = env._in_force, self._before
+        tried, env._in_force = env._in_force, self.before
         env._bound, env._episodes, env._total, env.running = self._held
         env._schedule.go_back(self._mark)
         if tried is env._in_force:

@@ -107,6 +107,7 @@ class View:
         self._schedule, self._hidden, self._make_layout, self._clip = schedule, hidden, layout, clip
         self._features = {} if schedule.space is None else schedule.space.features
         self._layouts: dict[Any, Layout] = {}
+        self.appends = layout is append  # to observations, which fails if those have another shape than their spec
         contexts = schedule.ends()
         names = _select(contexts, features, mask)
         self.names: list[str] = [] if hidden else names
@@ -225,13 +226,8 @@ class View:
         layout = self._layouts[agent] = self._make_layout(inner, self, lanes)
         return layout.spec, layout.join
 
-    def hold(self, vectors: NDArray[np.float64]) -> None:
+    def hold(self, now: InForce, has_lanes: bool) -> None:
         """Sets the contexts that later observations show."""
-        for layout in self._layouts.values():
-            layout.hold(vectors)
-
-    def vectors(self, now: InForce) -> NDArray[np.float64]:
-        """Returns the visible numbers of the contexts in force, of shape (n, numbers)."""
         table = now.table
         seen = np.zeros((0, *self.flat.spec.shape)) if table.seen is None else table.seen
         while len(seen) < table.size:
@@ -245,7 +241,9 @@ class View:
                     if name in columns:
                         new[:, place.start] = self._scaled(name, columns[name].astype(np.float64))
             table.seen = seen = np.concatenate((seen, new))
-        return seen[now.place]
+        vectors = seen[now.place if has_lanes else now.place[0]]
+        for layout in self._layouts.values():
+            layout.hold(vectors)
 
     def _vector(self, context: Context) -> NDArray[np.float64]:
         return self.flat.flatten({name: self._scaled(name, self._number(name, context[name])) for name in self.names})
