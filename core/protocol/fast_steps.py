@@ -47,11 +47,9 @@ def fast_step(env: Env | MultiEnv) -> StepValues:
     that is patched later is not. Functions of a model that are patched later are called: those that its author wrote
     at once, the other ones from the next reset on.
     """
-    if (own := _beside_step(env, "source_step", None)) is not None:
-        return own
-    if hasattr(env, "possible_agents") or _beside_step(env, "step_program", None) is not None:
-        return step_around(env, lambda program: SIX_VALUES)
-    return _beside_step(env, "step_values", env.step)
+    if not hasattr(env, "possible_agents") and _beside_step(env, "step_program", None) is None:
+        return _beside_step(env, "step_values", env.step)
+    return _beside_step(env, "source_step", None) or step_around(env, lambda program: SIX_VALUES)
 
 
 def step_around(env: Env | MultiEnv, finish: Callable[[Program], Finish]) -> Callable[..., Any]:
@@ -68,12 +66,14 @@ def program_of(env: Env | MultiEnv) -> Program:
 def program_that_calls(env: Env | MultiEnv) -> Program:
     """Returns a program with a single stage, which calls the environment's `step`."""
     title = f"{library_name(type(env), 'a layer')}: called as it is"
-    names: dict[str, Any] = {"inner_step": _beside_step(env, "step_values", env.step), "inner": env}
+    own_values = _beside_step(env, "step_values", None)
+    names: dict[str, Any] = {"inner_step": own_values or env.step, "inner": env}
     # A copy of the actions of several agents, for who overrides `step` may change it.
     given, end, opening = "{**action}" if hasattr(env, "possible_agents") else "action", "", None
     if getattr(env, "batch_size", None) is not None:
-        given, end, opening = "action, *given_masks(restart, hold)", "\nover = None", masks_of(cast("Any", env))
-        names["given_masks"] = _given_masks
+        given, end, opening = "action, restart, hold", "\nover = None", masks_of(cast("Any", env))
+        if own_values is None:
+            given, names["given_masks"] = "action, *given_masks(restart, hold)", _given_masks
     call = f"{', '.join(VALUES)} = inner_step({given}){end}"
     save, undo = "_back0 = inner.hold_episode()", "_back0()"
     stage = Stage(title, call, names, guarded=True, save=save, undo=undo)
