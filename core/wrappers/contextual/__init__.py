@@ -118,7 +118,7 @@ class Contextual(Lifted):
     fixed = ("contexts", "default_context")
     _planned = (
         *Lifted._planned,
-        *("_infos", "_told_now", "_tells_values", "_inmost", "_takes_coming"),
+        *("_infos", "_told_now", "_inmost", "_takes_coming"),
         *("_has_charge", "_is_shown", "_inside_model", "_begun_ahead"),
     )
 
@@ -241,9 +241,7 @@ class Contextual(Lifted):
         )
 
     def _entries(self, elapsed: Any = None) -> Mapping[str, Any]:
-        told = self._told_now
-        # A copy of values, which the info's reader may change.
-        return {**told, CONTEXT: dict(told[CONTEXT])} if self._tells_values else told
+        return self._told_now or self._in_force.first
 
     def _columns(self, elapsed: Any = None) -> Mapping[str, Any]:
         return self._in_force
@@ -450,7 +448,8 @@ class Contextual(Lifted):
     @property
     def context_id(self) -> Any:
         """The id of the current context; in a batch a tuple with one per lane."""
-        return self._told_now[CONTEXT_ID] if self._lanes is None else tuple(self._in_force[CONTEXT_ID].tolist())
+        ids = self._in_force[CONTEXT_ID].tolist()
+        return ids[0] if self._lanes is None else tuple(ids)
 
     context_key = context_id  # CARL's name
 
@@ -626,7 +625,7 @@ class Contextual(Lifted):
         self._infos: Infos | None = None  # of lanes that all have the contexts in force
         now, has_lanes = self._in_force, self._lanes is not None
         if not has_lanes:
-            self._told_now, self._tells_values = now.first, now.masks is not None
+            self._told_now = now.first if now.masks is None else None  # values are copied for each reader
         if self._is_shown:
             self._view.hold(now, has_lanes)
 

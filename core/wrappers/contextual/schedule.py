@@ -198,7 +198,7 @@ class InForce(Structured, Mapping[str, Any]):
     @property
     def first(self) -> dict[str, Any]:
         """The info entries of the first lane."""
-        given = {} if self.masks is None else {CONTEXT: self.in_lanes()[0]}
+        given = {} if self.masks is None else {CONTEXT: dict(self.in_lanes()[0])}
         return {CONTEXT_ID: self.table.ids[self.place[0]], **given}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
