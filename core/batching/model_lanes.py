@@ -18,13 +18,7 @@ from ..authoring.model import Model, optional_functions, written_functions
 from ..compiling.choice import Choice, Compiled, check_compiled, check_equal
 from ..errors import ContextError, EpisodeError, NotCompilable, SnapshotUnsupported, SpecError
 from ..lane_values import lane, put, put_lanes, splitter, stack, take
-from ..protocol.batch_env import (
-    Mask,
-    as_mask,
-    check_count,
-    either,
-    step_masks,
-)
+from ..protocol.batch_env import Mask, as_mask, check_count, either, step_masks
 from ..protocol.env import NOT_RESET, Env
 from ..protocol.fast_steps import LANES_VALUES, masks_of
 from ..protocol.infos import Infos
