@@ -563,7 +563,7 @@ class Contextual(Lifted):
         self, lanes: Indices, wish: Sequence[Chosen] | None = None, values: Mapping[str, Any] | None = None
     ) -> None:
         """Chooses and applies the contexts of lanes that are about to begin."""
-        schedule, now = self._schedule, self._in_force
+        schedule, now = self._settled_or_ahead, self._in_force  # settled by the attempt
         if not len(lanes):
             return
         if self._log is not None:
@@ -571,7 +571,7 @@ class Contextual(Lifted):
             self._total += 0 if memory is None else int(np.atleast_1d(memory)[lanes].sum())
         wanted = wish or schedule.fixed
         given: list[Chosen | None] = [None] * len(lanes) if wanted is None else [wanted[lane] for lane in lanes]
-        if schedule.learns:
+        if learns := schedule.learns:
             self._reports.begin(lanes, [one is None and not values for one in given])
         if now.table.size > 4 * (len(now.place) + len(now.table.by_id)) + 64:
             self._in_force = now = now.compacted()
@@ -579,7 +579,7 @@ class Contextual(Lifted):
         places = schedule.draw(now.table, rng, len(lanes)) if wish is None and not values else None
         if places is None:
             chosen = [schedule.choose(rng, one) for one in given]
-            if schedule.learns and not schedule.selector.drawn_from:  # contexts that it has made are in no set
+            if learns and not schedule.selector.drawn_from:  # contexts that it has made are in no set
                 made = [Chosen(None, one.context, True) for one in chosen if one.key not in schedule.contexts]
                 self._checked(made, "context_selector")
             if values:
