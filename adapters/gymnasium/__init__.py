@@ -42,8 +42,7 @@ from ..conversion import exported, imported, losses_for, losses_in, one_agent
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
 from .form import ToGymnasium
-from .names import load, names
-from .registered import model_in, register_models
+from .names import load, model_in, names, register_models
 from .source import FromGymnasium, bare
 from .specs import NAME, from_space, to_space
 

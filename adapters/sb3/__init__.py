@@ -55,8 +55,7 @@ from envoi import BatchEnv
 from ..conversion import exported, imported
 from ..gymnasium_vector import batch_of
 from ..shared.arrival import Copy
-from .curriculum import CurriculumVecEnv
-from .form import ToSB3
+from .form import CurriculumVecEnv, ToSB3
 from .source import FromDummyVecEnv, FromSB3, loops_only
 from .specs import NAME, losses
 

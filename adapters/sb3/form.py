@@ -1,4 +1,4 @@
-"""Batches in the form of Stable-Baselines3's vector environments. See `envoi.adapters.sb3`."""
+"""Batches as Stable-Baselines3's vector environments, and a curriculum for those in processes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from stable_baselines3.common.vec_env import VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices, VecEnvStepReturn
 
-from envoi import AgentLanes, EpisodeError, LossyConversion, Reset, Step
+from envoi import AgentLanes, ContextError, EpisodeError, LossyConversion, Reset, Step
 from envoi.lane_values import groups_of_equal, lane, take
 from envoi.protocol.batch_env import full_lanes_step
 from envoi.protocol.fast_steps import fast_step
@@ -215,3 +216,61 @@ class ToSB3(AnyForm, _VecEnv):
         return self.env_method("render")
 
     render: Any = VecEnv.render
+
+
+class CurriculumVecEnv(VecEnvWrapper):
+    """Passes contexts from a curriculum to the processes of a `SubprocVecEnv`, and reports their episodes back.
+
+        def make():
+            return to_gymnasium(Contextual(load("envoi:cartpole"), contexts, context_selector=Handed()))
+
+        venv = CurriculumVecEnv(SubprocVecEnv([make] * 4), PrioritizedLevelReplay(seed=0))
+
+    The step that ends an episode also begins the next one, so contexts are chosen one episode ahead: when the previous
+    episode begins. Lanes inside the training process, as in `to_sb3` of a batch or a `DummyVecEnv`, share a curriculum
+    without this class and without the delay.
+
+    Args:
+        venv: The vector environment; each of its environments is a form of a `Contextual` with a `Handed` selector.
+        curriculum: A selector of `envoi.curricula`, or of your own.
+
+    Raises:
+        ContextError: An environment has no such selector.
+    """
+
+    def __init__(self, venv: VecEnv, curriculum: Any) -> None:
+        super().__init__(venv)
+        try:
+            venv.env_method("exchange_contexts", [])
+        except AttributeError as error:
+            raise ContextError(
+                "venv: expected environments that are a Contextual with context_selector=envoi.curricula.Handed()"
+            ) from error
+        curriculum.begin(venv.get_attr("contexts", [0])[0], venv.get_attr("context_space", [0])[0])
+        self.curriculum = curriculum
+        self._held = [0] * venv.num_envs  # how many contexts each lane has that are to come
+
+    def _hand(self, lane: int, n: int) -> None:
+        coming = [self.curriculum.select(np.random.default_rng()) for _ in range(n - self._held[lane])]
+        self.venv.env_method("exchange_contexts", coming, indices=[lane])
+        self._held[lane] = n
+
+    def reset(self) -> Any:
+        for index in range(self.num_envs):
+            self._hand(index, 2)
+        observation = self.venv.reset()
+        self._held = [1] * self.num_envs
+        return observation
+
+    def step_wait(self) -> Any:
+        observation, reward, done, info = self.venv.step_wait()
+        lanes = np.flatnonzero(done).tolist()
+        rows = [self.venv.env_method("exchange_contexts", [], indices=[index])[0] for index in lanes]
+        if lanes:
+            self.curriculum.tell(
+                [{**row, "lane": index} for index, ended in zip(lanes, rows, strict=True) for row in ended]
+            )
+        for index in lanes:
+            self._held[index] = 0
+            self._hand(index, 1)
+        return observation, reward, done, info

@@ -95,8 +95,7 @@ class Plan:
 
     def _kernel(self) -> tuple[Any, list[Any]]:
         """Returns the kernel's function, and examples of its arguments."""
-        from .kernel import make_kernel  # imported here, because only compiling needs numba
-        from .kernel_functions import bounds_check, tree_at
+        from .kernel import bounds_check, make_kernel, tree_at  # imported here, because only compiling needs numba
 
         made = self.functions.compiled(self.methods, self.own.dtype)
         kernel = make_kernel(

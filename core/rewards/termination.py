@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecError
-from .transition_function import OfFunction, OfTerms, OfTransition, as_function
+from .rewarder import OfFunction, OfTerms, OfTransition, as_function
 
 TerminationFunction: TypeAlias = Callable[..., Any]
 """`(state, action, next_state) -> bool`, True if the transition ends the episode; with or without a keyword `rng`."""

@@ -19,8 +19,7 @@ theirs has one exact counterpart here:
 from typing import TYPE_CHECKING
 
 from .arrays import Array, Discrete, MultiBinary, MultiDiscrete
-from .base import Spec, SpecTree
-from .foreign import Foreign
+from .base import Foreign, Spec, SpecTree
 from .nested import check_spec, contains, sample, spec_difference, spec_equal, validate, zeros
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import numpy as np
 from .. import tree
 from ..errors import SpecError
 from ..structural_equality import structure
-from .base import Spec, SpecTree, frozen, shown
-from .foreign import Foreign
+from .base import Foreign, Spec, SpecTree, frozen, shown
 
 
 def check_spec(spec: SpecTree, path: str = "spec") -> None:

@@ -10,7 +10,7 @@ from traces import exact
 
 import envoi
 from envoi.adapters import from_env, load, names_of, to_gymnasium
-from envoi.adapters.gymnasium.registered import LIMITS
+from envoi.adapters.gymnasium.names import LIMITS
 from envoi.models import MODELS
 
 
