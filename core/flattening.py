@@ -95,14 +95,15 @@ def _wide(integers: Any) -> NDArray[np.int64]:
 def reader(leaf: Leaf, dtype: np.dtype[Any]) -> Callable[[NDArray[Any]], Any]:
     """Returns a function that reads the leaf's value out of a flat array of shape (…, k)."""
     start, stop, shape, kind, low, high = leaf.start, leaf.stop, leaf.shape, leaf.dtype, leaf.low, leaf.high
+    place: Any = slice(start, stop) if shape else start
     is_whole, is_scalar, is_exact = kind.kind in "biu", isinstance(leaf.spec, Discrete), leaf.is_exact(dtype)
     parts: list[slice] | None = None
     if leaf.counts is not None:
         parts = [slice(end - count, end) for count, end in zip(leaf.counts, np.cumsum(leaf.counts), strict=True)]
 
     def plain(flat: NDArray[Any]) -> Any:
-        value = flat[..., start:stop].astype(kind)
-        return value if len(shape) == 1 else value.reshape((*flat.shape[:-1], *shape))
+        value = flat[..., place].astype(kind)
+        return value if len(shape) < 2 else value.reshape((*flat.shape[:-1], *shape))
 
     def read(flat: NDArray[Any]) -> Any:
         part: Any = flat[..., start:stop]

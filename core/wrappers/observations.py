@@ -16,7 +16,7 @@ from .. import tree
 from ..batching.batch_model import BatchModel
 from ..errors import NotRepresented, SpecError, nearest
 from ..lane_values import stack, take
-from ..protocol.env import Reset, Step
+from ..protocol.env import Reset
 from ..protocol.multi_env import MultiEnv
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree, check_spec
 from ..spec.arrays import bounds_or_inf
@@ -101,7 +101,7 @@ def joined(given: Any, what: str) -> Representation:
     spec = tree.map_leaves(attrgetter("spec"), given)
     if tree.is_branch(given):
         return Representation(partial(_each, given), spec)
-    return given if isinstance(given, Representation) else Representation(given, spec)
+    return given if type(given) is Representation else Representation(given, spec)
 
 
 def _each(representations: Any, value: Any) -> Any:
@@ -133,6 +133,8 @@ class Represented(Lifted):
         SpecError: A representation cannot be called or has no `spec`, or an agent is unknown.
     """
 
+    cached = "_shown"
+
     def __init__(self, env: Any, state: Any = None, observation: Any = None, *, by_lane: bool = True) -> None:
         self.by_lane = by_lane
         self._shown: tuple[Any] | None = None
@@ -156,26 +158,23 @@ class Represented(Lifted):
         represent = self._of_observation.get(specs.agent, self._of_observation.get(None))
         if represent is None:
             return Change()
+        spec, function = represent.spec, represent.function  # whose call costs less
         if specs.lanes is not None:
-            return Change(observation_spec=represent.spec, observation=represent, by_lane=self.by_lane)
+            return Change(observation_spec=spec, observation=function, by_lane=self.by_lane)
 
         def seen(value: Any, memory: tuple[Any, Any]) -> Any:
-            return memory[1] if memory[0] is value else represent(value)  # the state may have been set since
+            return memory[1] if memory[0] is value else function(value)  # the state may have been set since
 
         return Change(
-            observation_spec=represent.spec,
-            begin=lambda value: (value, represent(value)),
-            remember=lambda memory, action, value, reward: (value, represent(value)),
+            observation_spec=spec,
+            begin=lambda value: (value, function(value)),
+            remember=lambda memory, action, value, reward: (value, function(value)),
             observation=seen,
         )
 
     def reset(self, **arguments: Any) -> Reset:
         self._shown = None
         return super().reset(**arguments)
-
-    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
-        self._shown = None
-        return super().step(action, restart, hold)
 
     def _put_back(self, held: Mapping[str, Any]) -> None:
         self._shown = None
@@ -197,7 +196,7 @@ class Represented(Lifted):
                 )
             return self.env.state
         if self._shown is None:
-            self._shown = (self._represented(self._of_state, self.env.state),)
+            self._shown = (self._represented(self._of_state.function, self._env_inside.state),)
         return self._shown[0]
 
     @state.setter
@@ -205,16 +204,13 @@ class Represented(Lifted):
         self._shown = None
         self._env_inside.state = state
 
-    def _represented(self, represent: Representation, state: Any) -> Any:
-        n: int | None = getattr(self.env, "batch_size", None)  # several agents have no lanes
-        if n is None or not self.by_lane:
+    def _represented(self, represent: Callable[[Any], Any], state: Any) -> Any:
+        if not self.has_lanes or not self.by_lane:
             return represent(state)
         # Lanes that are looped over have a tuple of states; others have arrays with a leading axis.
         is_each = type(state) is tuple and not isinstance(self.env.unwrapped, BatchModel)
-        return stack(
-            represent.spec,
-            [represent(state[lane] if is_each else take(state, lane)) for lane in range(n)],
-        )
+        values = [represent(state[lane] if is_each else take(state, lane)) for lane in range(self.batch_size)]
+        return stack(self.state_spec, values)
 
 
 def _agents(env: Any) -> tuple[Any, ...]:

@@ -115,6 +115,7 @@ class Lifted(_Base):
     lanes_can_wait: Any = Inner()
     possible_agents: Any = Inner()
 
+    cached: str = ""  # the attribute that each step sets to None
     planned_limit: int | None = None
     _memory: Any = _Begun()
     _cut: Any = None  # in a batch, a private mask of the truncated lanes; with several agents, a bool
@@ -276,12 +277,7 @@ class Lifted(_Base):
         turn = self._env_inside.turn
         return None if self._cut else turn
 
-    @property
-    def acting(self) -> tuple[Any, ...]:
-        """See `envoi.MultiEnv.acting`."""
-        turn = self.turn
-        return self.agents if turn is None else turn
-
+    acting = MultiEnv.acting
     sample_action, sample_actions = Wrapper.sample_action, MultiEnv.sample_actions
 
     def _look(self, agent: Any) -> Any:

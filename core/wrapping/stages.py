@@ -82,7 +82,7 @@ class ChangeStages:
     # On the way in.
 
     def checks(self) -> Iterator[Stage]:
-        """Refuses steps of lanes that this wrapper has ended."""
+        """Refuses steps of lanes that this wrapper has ended, and clears what it caches."""
         own_step = self.layer.has_own_step  # which may end episodes, or go on after their end
         if self.is_several:
             if self.change.action is not None:
@@ -93,6 +93,10 @@ class ChangeStages:
             yield self.stage("if layer#._cut is not none#:\n    layer#.check_cut(idle)")
         elif own_step:
             yield self.stage("if outer#.halt:\n    outer#.refuse()")
+
+        if self.layer.cached:
+            clear = f"layer#.{self.layer.cached} = None"  # also first, in case the step fails
+            yield self.stage(clear, guarded=True, safe=True, commit=clear)
 
     def actions(self) -> Iterator[Stage]:
         change = self.change
