@@ -12,22 +12,14 @@ import copy
 import ctypes
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
-from typing import Any, cast, overload
+from typing import Any, cast
 
 import numpy as np
 
 from .errors import SpecError
 
 
-@overload
-def check_seed(seed: int, where: str = "") -> int: ...
-
-
-@overload
-def check_seed(seed: object, where: str = "") -> int | None: ...
-
-
-def check_seed(seed: Any, where: str = "") -> int | None:
+def check_seed(seed: Any, where: str = "") -> Any:
     """Returns a seed as a Python int, or None."""
     if seed is None:
         return None
@@ -60,11 +52,13 @@ class Streams:
     """The five random generators of an environment, each created on first access.
 
     Args:
-        seed: An integer of at least 0, or None for a random seed.
+        seed: An integer of at least 0, a tuple of them, or None for a random seed.
     """
 
-    def __init__(self, seed: int | None = None) -> None:
-        self._root = np.random.SeedSequence(check_seed(seed))
+    def __init__(self, seed: int | tuple[int, ...] | None = None) -> None:
+        self._root: Any = seed if isinstance(seed, tuple) else check_seed(seed)
+        if seed is None:
+            self._root = np.random.SeedSequence().entropy
 
     @classmethod
     def from_generator(cls, generator: np.random.Generator) -> Streams:
@@ -79,13 +73,15 @@ class Streams:
             raise SpecError(f"rng: expected a generator, such as np.random.default_rng(seed), got {generator!r}")
         words = copy.deepcopy(generator).integers(2**32, size=4, dtype=np.uint32)
         streams = cls.__new__(cls)
-        streams._root = np.random.SeedSequence([int(word) for word in words])
+        streams._root = words.tolist()
         streams.dynamics = generator
         return streams
 
     def _child(self, index: int) -> np.random.Generator:
         root = self._root
-        return np.random.default_rng(np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, index)))
+        if type(root) is tuple:  # hashed only now, because that takes as long as seeding a lane
+            root = int(np.random.SeedSequence(self._root).generate_state(1, np.uint64)[0])
+        return np.random.default_rng(np.random.SeedSequence(root, spawn_key=(index,)))
 
     @cached_property
     def dynamics(self) -> np.random.Generator:
@@ -114,7 +110,7 @@ class Streams:
 
     def copy(self) -> Streams:
         """Returns independent copies of the streams, which generate the same numbers from here on."""
-        return copy.deepcopy(self, {id(self._root): self._root})  # which never changes
+        return copy.deepcopy(self)
 
 
 class StreamStates:
@@ -162,10 +158,6 @@ class StreamStates:
     def cover(self, streams: list[Streams]) -> bool:
         """Returns True if the streams are the same objects, and have created no generator since."""
         return self.streams == streams and self._size == sum(map(len, self._dicts))
-
-    def are_of(self, streams: list[Streams]) -> bool:
-        """Returns True if the streams are the same objects."""
-        return self.streams == streams
 
     def put_back(self) -> None:
         """Restores the saved states."""
@@ -219,17 +211,25 @@ def addresses(generator: np.random.Generator) -> tuple[int, int, int, int, int]:
         numbers in its state (0 if `state_memory` returns None). They are valid as long as the generator exists.
     """
     bits: Any = generator.bit_generator
-    found = bits.ctypes
-    functions = found.next_double, found.next_uint32, found.next_uint64
-    double, uint32, uint64 = (cast("int", ctypes.cast(one, ctypes.c_void_p).value) for one in functions)
+    state, uint64, uint32, double = _bitgen(bits)
     known = type(bits) is np.random.PCG64 and _memory_is_known()
-    numbers = ctypes.c_uint64.from_address(found.state_address).value if known else 0
-    return found.state_address, double, uint32, uint64, numbers
+    return state, double, uint32, uint64, ctypes.c_uint64.from_address(state).value if known else 0
+
+
+_pointer_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+def _bitgen(bits: Any) -> Any:
+    """Returns numpy's `bitgen_t` of a bit generator: the addresses of its state and of three functions."""
+    return (ctypes.c_uint64 * 4).from_address(cast("int", _pointer_in(bits.capsule, b"BitGenerator")))
 
 
 def _memory(bits: Any) -> list[memoryview]:
     # A struct: a pointer to the state's integers, and the unused half of the last random number; mostly side by side.
-    half, numbers = bits.ctypes.state_address + 8, ctypes.c_uint64.from_address(bits.ctypes.state_address).value
+    state: int = _bitgen(bits)[0]
+    half, numbers = state + 8, ctypes.c_uint64.from_address(state).value
     parts = [(half, numbers + 32)] if 0 < numbers - half <= 24 else [(numbers, numbers + 32), (half, half + 8)]
     return [memoryview((ctypes.c_char * (end - start)).from_address(start)).cast("B") for start, end in parts]
 
@@ -252,8 +252,5 @@ def batch_streams(seed: int | Sequence[int | None] | None, n: int) -> Streams | 
         return None
     if isinstance(seed, (Sequence, np.ndarray)):
         seeds = lane_seeds(seed, n)
-        if all(s is None for s in seeds):
-            return None
-        root = np.random.SeedSequence([0 if s is None else s for s in seeds])
-        return Streams(int(root.generate_state(1, np.uint64)[0]))
+        return None if all(s is None for s in seeds) else Streams(tuple([s or 0 for s in seeds]))
     return Streams(seed)

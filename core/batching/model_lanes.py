@@ -651,7 +651,7 @@ class ModelLanes(LaneColumns, Lanes):
             )
         self._return_to(held)
         own, states = [model.streams for model in self._models], held.streams
-        if states.are_of(own):
+        if states.streams == own:
             states.put_back()
         else:
             own = states.copies()
