@@ -86,6 +86,16 @@ def test_a_step_patched_later_is_in_later_forms():
     assert to_gymnasium(env).step(1)[1] == 8.0
 
 
+def test_a_limit_around_a_patched_step_begins_again():
+    inner = TimeLimit(Walk(), 100)
+    env, step = TimeLimit(inner, 2), inner.step
+    inner.step = lambda action: step(action)
+    form = to_gymnasium(env)
+    for _ in range(2):
+        form.reset(seed=0)
+        assert [form.step(1)[3] for _ in range(2)] == [False, True]
+
+
 def test_required_functions_patched_later_are_called():
     env = Drifting()
     env.terminal = lambda state: True
