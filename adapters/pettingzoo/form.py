@@ -240,7 +240,7 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             for waiting, before in collected.items():
                 if waiting not in actions:
                     cumulative[waiting] = before + rewards[waiting]
-        if terminated is not None or not own["_at_once"]:
+        if terminated is not None or len(acting) < len(rewards) or own["multi"].turn is not None:
             own["_acting"] = acting = own["multi"].acting
             if len(acting) < len(infos):
                 infos = self._with_masks(infos, acting)
@@ -282,6 +282,7 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         return seen, own["_cumulative_rewards"][agent], dead[agent], cut[agent], own["infos"][agent]
 
     def agent_iter(self, max_iter: int = 2**63) -> Iterator[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        while max_iter > 0 and self.agents:
+        own = self.__dict__ if self.agents else {"agents": []}
+        while max_iter > 0 and own["agents"]:
             max_iter -= 1
-            yield self.agent_selection
+            yield own["agent_selection"]

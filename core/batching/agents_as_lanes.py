@@ -54,8 +54,7 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
     def __init__(self, env: MultiEnv) -> None:
         super().__init__(env)
         BatchEnv.__init__(self, len(env.possible_agents))
-        agents = env.possible_agents
-        first = agents[0]
+        agents, first = env.possible_agents, env.possible_agents[0]
         for what in ("observation_spec", "action_spec", "reward_spec", "discount_spec"):
             specs = getattr(env, what)
             for agent in agents:
@@ -199,9 +198,8 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
             return observation, self._all(0, self.reward_spec, self.batch_size), None, None, None, infos
         if restart is not None:
             self._wait(restart)
-        spec, playing = self.action_spec, self.env.agents
-        lanes = enumerate(self.env.possible_agents)
-        actions = {agent: lane(spec, action, place) for place, agent in lanes if agent in playing}
+        playing, lanes = self.env.agents, enumerate(self.env.possible_agents)
+        actions = {agent: lane(self.action_spec, action, place) for place, agent in lanes if agent in playing}
         return self._lanes_of(full_multi_step(self._step(actions)), playing)
 
     def _all(self, number: int, spec: SpecTree, *lanes: int) -> Any:
