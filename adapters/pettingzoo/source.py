@@ -144,39 +144,6 @@ class FromZoo(ImportedAgents):
         self._roster.check_possible(listed, self.source)
         return self._roster.order(listed)
 
-    def _unchanged(
-        self, observations: Mapping[Any, Any], rewards: Mapping[Any, Any], infos: Mapping[Any, Any], held: bool
-    ) -> MultiStepValues | None:
-        """Returns a step in which all agents act and none ends or joins; None if the values show another kind of step.
-
-        `held` is True if something else holds `observations`.
-        """
-        arrived, own_rewards, own_infos = {}, {}, {}
-        most, news = (0, None) if held else (LOCAL + 1, observations)
-        try:
-            for agent, dtype in self._each:
-                # The common case of `take`: an array that nothing but this frame holds.
-                one = observations[agent]
-                is_plain = type(one) is ndarray and one.dtype is dtype
-                if not is_plain or getrefcount(one) > most or not one.flags.owndata:
-                    one = news = None
-                    one = self._takes[agent](observations[agent], held)
-                arrived[agent] = one
-                paid = rewards[agent]
-                own_rewards[agent] = paid if type(paid) not in HOLDERS else owned(paid)
-                own_infos[agent] = {}
-        except KeyError:  # an agent is left out
-            return None
-        is_silent = infos == self._silent
-        if not is_silent and self.turns_in_infos and self._turn_in(self._roster.playing, infos) is not None:
-            return None
-        if news is None:
-            self._saw.update(arrived)
-        self._news = news
-        if is_silent:
-            return arrived, own_rewards, None, None, None, own_infos
-        return self._quiet(arrived, own_rewards, infos)
-
     def _quiet(self, arrived: dict[Any, Any], rewards: dict[Any, Any], infos: Mapping[Any, Any]) -> MultiStepValues:
         """Returns a step in which no agent ends or joins, and the infos have entries, which may include discounts."""
         agents, discounts = self._roster.playing, {}
@@ -266,8 +233,31 @@ class FromPettingZoo(FromZoo):
         held, false = getrefcount(observations) > LOCAL + 1, self._false
         if terminations != false or truncations != false or self.source.agents != self._listed or before is not None:
             return self._any_step(step, held, before, actions)
-        values = self._unchanged(observations, rewards, infos, held)
-        return self._any_step(step, held, before, actions) if values is None else values
+        arrived, own_rewards, own_infos = {}, {}, {}
+        most, news = (0, None) if held else (LOCAL + 1, observations)
+        try:
+            for agent, dtype in self._each:
+                # The common case of `take`: an array that nothing but this frame holds.
+                one = observations[agent]
+                is_plain = type(one) is ndarray and one.dtype is dtype
+                if not is_plain or getrefcount(one) > most or not one.flags.owndata:
+                    one = news = None
+                    one = self._takes[agent](observations[agent], held)
+                arrived[agent] = one
+                paid = rewards[agent]
+                own_rewards[agent] = paid if type(paid) not in HOLDERS else owned(paid)
+                own_infos[agent] = {}
+        except KeyError:  # an agent is left out
+            return self._any_step(step, held, before, actions)
+        is_silent = infos == self._silent
+        if not is_silent and self._turn_in(roster.playing, infos) is not None:
+            return self._any_step(step, held, before, actions)
+        if news is None:
+            self._saw.update(arrived)
+        self._news = news
+        if is_silent:
+            return arrived, own_rewards, None, None, None, own_infos
+        return self._quiet(arrived, own_rewards, infos)
 
     def step_rows(self, actions: Sequence[Any]) -> tuple[Any, ...]:
         """See `envoi.protocol.fast_steps.rows_step`."""
@@ -402,29 +392,37 @@ class FromPettingZooAEC(FromZoo):
         changed = native.terminations != false or native.truncations != false or native.agents != self._listed
         if changed or len(rewards) != len(false) or before is not None:
             return self._any_step(rewards, before, actions)
-        if turn is None:
-            seen: dict[Any, Any] = {}
-            for agent in false:  # no comprehension, which is a call before Python 3.12
-                seen[agent] = source.observe(agent)
-            self._current = self._roster.playing
-            values = self._unchanged(seen, rewards, native.infos, False)
-            return self._any_step(rewards, before, actions) if values is None else values
-        agent = native.agent_selection
-        # The common case of `take`, as in `FromPettingZoo`.
-        one: Any = source.observe(agent)
-        is_plain = type(one) is ndarray and one.dtype is self._dtypes[agent]
-        if not is_plain or getrefcount(one) > LOCAL or not one.flags.owndata:
-            one = self._takes[agent](one)
-        self._saw[agent], self._current = one, (agent,)
-        self._roster = self._by_turn.get(agent) or self._by_turn.setdefault(agent, self._roster.with_turn((agent,)))
         own_rewards, own_infos = {}, {}
-        for each in false:
-            paid = rewards[each]
-            own_rewards[each] = paid if type(paid) not in HOLDERS else owned(paid)
-            own_infos[each] = {}
+        try:
+            for agent in false:
+                paid = rewards[agent]
+                own_rewards[agent] = paid if type(paid) not in HOLDERS else owned(paid)
+                own_infos[agent] = {}
+        except KeyError:  # an agent is left out
+            return self._any_step(rewards, before, actions)
+        # The common case of `take`, as in `FromPettingZoo`.
+        if turn is None:
+            arrived = {}
+            for agent, dtype in self._each:
+                one: Any = source.observe(agent)
+                is_plain = type(one) is ndarray and one.dtype is dtype
+                if not is_plain or getrefcount(one) > LOCAL or not one.flags.owndata:
+                    one = self._takes[agent](one)
+                arrived[agent] = one
+            self._saw |= arrived
+            self._current = self._roster.playing
+        else:
+            agent = native.agent_selection
+            one = source.observe(agent)
+            is_plain = type(one) is ndarray and one.dtype is self._dtypes[agent]
+            if not is_plain or getrefcount(one) > LOCAL or not one.flags.owndata:
+                one = self._takes[agent](one)
+            arrived = {agent: one}
+            self._saw[agent], self._current = one, (agent,)
+            self._roster = self._by_turn.get(agent) or self._by_turn.setdefault(agent, self._roster.with_turn((agent,)))
         if native.infos != self._silent:
-            return self._quiet({agent: one}, own_rewards, native.infos)
-        return {agent: one}, own_rewards, None, None, None, own_infos
+            return self._quiet(arrived, own_rewards, native.infos)
+        return arrived, own_rewards, None, None, None, own_infos
 
     def _any_step(self, rewards: Mapping[Any, Any], before: Any, actions: Mapping[Any, Any]) -> MultiStepValues:
         """Returns the core's step for any step of the source, quiet or not."""
