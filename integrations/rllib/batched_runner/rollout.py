@@ -34,6 +34,8 @@ class Rollout:
         self._observations, self._infos = [_copy(observations)], [infos]
         self._actions, self._rewards = list[Any](), list[Any]()
         self._outputs: list[dict[str, Any]] = []
+        # The shape of each output and the first row since which all have it, because exploring otherwise has others.
+        self._shapes: dict[str, tuple[Any, int]] = {}
         self._times: list[float] = []  # after the step of each row
         self._blank = blank
         slots = (name for name in SingleAgentEpisode.__slots__ if hasattr(blank, name))
@@ -53,6 +55,8 @@ class Rollout:
         self, actions: Any, outputs: dict[str, Any], rewards: Any, observations: Any, infos: LaneInfos, time: float
     ) -> None:
         """Adds a step of all lanes, as copies, because an environment may use its arrays again."""
+        now, known = {name: (np.shape(value), len(self._times)) for name, value in outputs.items()}, self._shapes
+        self._shapes = {n: known[n] if n in known and known[n][0] == own[0] else own for n, own in now.items()}
         self._actions.append(_copy(actions))
         self._rewards.append(_copy(rewards))
         self._outputs.append(outputs)
@@ -65,6 +69,7 @@ class Rollout:
             for column in columns:
                 del column[:start]
             self._begins = [begin - start for begin in self._begins]
+            self._shapes = {name: (shape, first - start) for name, (shape, first) in self._shapes.items()}
 
     def latest(self, lane: int) -> tuple[Any, dict[str, Any]]:
         """Returns the last observation of a lane, as a copy, and its info."""
@@ -104,8 +109,8 @@ class Rollout:
         episode.actions = buffer(like.actions, self._actions[start:])
         episode.rewards = buffer(like.rewards, self._rewards[start:])
         episode.infos = _buffer(like.infos, [infos[lane] for infos in self._infos[start:]], lookback, False)
-        known = self._outputs[start:]
-        outputs = {name: buffer(like.infos, _latest(known, name)) for name in known[-1]}
+        columns = {n: [row[n] for row in self._outputs[max(start, k) :]] for n, (_, k) in self._shapes.items()}
+        outputs = {name: buffer(like.infos, column) for name, column in columns.items()}
         if not as_arrays:
             weights: Any = outputs[WEIGHTS_SEQ_NO]
             weights.data = list(map(int, weights.data))
@@ -119,16 +124,6 @@ class Rollout:
 
 def _copy(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else tree.map_structure(np.copy, value)
-
-
-def _latest(rows: list[dict[str, Any]], name: str) -> list[Any]:
-    """Returns an output in the last rows that have it in one shape, because another way to explore can have others."""
-    found: list[Any] = []
-    for row in reversed(rows):
-        if name not in row or np.shape(row[name]) != np.shape(rows[-1][name]):
-            break
-        found.append(row[name])
-    return found[::-1]
 
 
 def _of_lane(rows: list[Any], lane: int) -> Any:
