@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from operator import attrgetter
 from typing import Any, cast
 
 import numpy as np
 
-from envoi import BatchEnv, Env, Infos, Reset, SpecError, Step
+from envoi import BatchEnv, Env, Infos, SpecError
 from envoi.seeding import check_seed, lane_seeds
 from envoi.tree import children, is_branch, map_leaves, rebuild
 
@@ -21,8 +21,72 @@ from .specs import NAME, ArraySpec, PyEnvironment, StepType, TimeStep, to_spec, 
 
 FIRST, MID, LAST = StepType.FIRST, StepType.MID, StepType.LAST
 
-make_time_step: Callable[[tuple[Any, Any, Any, Any]], TimeStep] = partial(tuple.__new__, TimeStep)
-"""`TimeStep(*values)` for hot paths; TF-Agents' own `transition` takes hundreds of times as long."""
+new: Callable[..., Any] = tuple.__new__  # TF-Agents' own `transition` takes hundreds of times as long
+
+
+class _Episode:
+    """The episode of a form, which is stepped here because each attribute of a form costs more, see `OpenForm`."""
+
+    def __init__(self, exact: bool) -> None:
+        self.exact = exact
+        self.current = self.last = self.options = self.seed = None  # options and seed are those of the next reset
+        self.over: Any = None  # true after an end; for a batch, the lanes that begin in the next step
+
+    def plan(self, core: Env, env: Any) -> None:
+        """Decides which values need a conversion."""
+        self.core, self.env, self.reward_of, n = core, env, core.reward_spec, core.batch_size
+        reward = specs.number_spec(core.reward_spec, "reward", self.exact)
+        discount = specs.number_spec(core.discount_spec, "discount", self.exact)
+        self.reward_spec = specs.stated_spec(core.reward_spec, reward, "reward")
+        self.discount_spec = specs.stated_spec(core.discount_spec, discount, "discount")
+        lanes = () if n is None else (n,)
+        self.to_reward, self.to_discount = specs.number_encoder(reward), specs.number_encoder(discount)
+        self.no_reward = specs.constant(reward, 0, lanes)
+        self.nothing, self.all = specs.constant(discount, 0, lanes), specs.constant(discount, 1, lanes)
+        self.encode = specs.array_encoder(specs.lanes_of(core.observation_spec, n))
+        self.decode = decoder(specs.lanes_of(core.action_spec, n), exact=env is not core)
+
+    def begin(self) -> TimeStep:
+        """Resets the core, and returns the first time step."""
+        if self.core.reward_spec is not self.reward_of:  # another rewarder
+            self.plan(self.core, self.env)
+        self.last = last = self.env.reset(seed=self.seed, options=self.options)
+        self.seed = self.options = self.over = None
+        observation = last.observation if self.encode is None else self.encode(last.observation)
+        kinds = FIRST if self.core.batch_size is None else np.zeros(self.core.batch_size, np.int32)
+        return new(TimeStep, (kinds, self.no_reward(), self.all(), observation))
+
+    def step(self, action: Any) -> TimeStep:
+        """Runs one step; starts a new episode instead if none is running. See `PyEnvironment.step`."""
+        self.current = current = self.begin() if self.current is None else self.advance(action)
+        return current
+
+    def advance(self, action: Any) -> TimeStep:
+        """Steps the core, or resets it after an end, and returns the time step."""
+        if self.over:
+            return self.begin()
+        self.last = last = self.env.step(action if self.decode is None else self.decode(action))
+        observation, reward, terminated, truncated, discount, _ = last
+        if self.encode is not None:
+            observation = self.encode(observation)
+        self.over = over = terminated or truncated
+        if terminated:
+            rest = self.nothing()
+        elif type(discount) is float and discount == 1.0:
+            rest = self.all()
+        else:
+            rest = self.to_discount(discount)
+            if over and is_zero(rest):
+                rest = self.all()
+        return new(TimeStep, (LAST if over else MID, self.to_reward(reward), rest, observation))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("current", "last", "options", "seed", "over", "exact")}
+
+
+def _of_episode(name: str) -> Any:
+    """Returns a property that reads and sets an attribute of the episode."""
+    return property(attrgetter(f"_episode.{name}"), lambda form, value: setattr(form._episode, name, value))
 
 
 class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
@@ -42,39 +106,27 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
     """
 
     _framework = NAME
-    _planned = ("_encode", "_decode", "_to_reward", "_to_discount", "_no_reward", "_nothing", "_all")
     _memory = ("_current_time_step", "last", "reset_options", "_seed", "_over")
 
+    last = _of_episode("last")
+    reset_options = _of_episode("options")
+    _current_time_step, _seed, _over = _of_episode("current"), _of_episode("seed"), _of_episode("over")
+    _discount_spec = _of_episode("discount_spec")
+
     def __init__(self, core: Env, validate: bool = False, exact: bool = False) -> None:
-        self.last: Reset | Step | None = None
-        self.reset_options: Mapping[str, Any] | None = None
-        self._exact = exact
-        self._seed: Any = None
-        self._over: Any = None
+        self._episode = _Episode(exact)
         super().__init__(core, validate)
         warn_narrowed(specs.losses(core, exact))
 
     def _describe(self) -> None:
-        core = self.core
-        self._observation_spec = to_spec(core.observation_spec, "observation")
-        self._action_spec = to_spec(core.action_spec, "action")
+        self._observation_spec = to_spec(self.core.observation_spec, "observation")
+        self._action_spec = to_spec(self.core.action_spec, "action")
 
     def _plan(self) -> None:
-        core = self.core
-        self._reward_of = core.reward_spec
-        reward = specs.number_spec(core.reward_spec, "reward", self._exact)
-        discount = specs.number_spec(core.discount_spec, "discount", self._exact)
-        self._reward_spec = specs.stated_spec(core.reward_spec, reward, "reward")
-        self._discount_spec = specs.stated_spec(core.discount_spec, discount, "discount")
-        n, seen, done = core.batch_size, core.observation_spec, core.action_spec
-        lanes = () if n is None else (n,)
-        self._to_reward, self._to_discount = specs.number_encoder(reward), specs.number_encoder(discount)
-        self._no_reward = specs.constant(reward, 0, lanes)
-        self._nothing, self._all = specs.constant(discount, 0, lanes), specs.constant(discount, 1, lanes)
-        # If the reward is one number, as most are, `_step` makes the array inline.
-        self._reward_dtype: Any = getattr(reward, "dtype", None)
-        self._encode = specs.array_encoder(seen if n is None else specs.lanes_of(seen, n))
-        self._decode = decoder(done if n is None else specs.lanes_of(done, n), exact=self._env is not core)
+        episode, kind = self._episode, type(self)
+        episode.plan(self.core, self._env)
+        if (kind.step, kind.reset, kind._step, kind._reset) == _WRITTEN:  # neither overridden nor patched
+            self._step_by(lambda action: episode.step(action))
 
     @property
     def batched(self) -> bool:
@@ -92,55 +144,26 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
         The seed is a non-negative integer; for a batch, one for all lanes or a sequence with one (or None) per lane.
         Any other value raises a SpecError.
         """
-        n = self.core.batch_size
-        if n is None:
-            seed = check_seed(seed)
-        else:
-            lane_seeds(seed, n)
-        self._seed = seed
+        if (n := self.core.batch_size) is not None:
+            lane_seeds(seed, n)  # raises an error if they are not valid
+        self._seed = check_seed(seed) if n is None else seed
 
     def _reset(self) -> TimeStep:
-        if self.core.reward_spec is not self._reward_of:  # another rewarder
-            self._plan()
-        self.last = last = self._env.reset(seed=self._seed, options=self.reset_options)
-        self._seed = self.reset_options = None
-        self._over = None
-        observation = last.observation if self._encode is None else self._encode(last.observation)
-        kinds = FIRST if self.core.batch_size is None else np.zeros(self.core.batch_size, np.int32)
-        return make_time_step((kinds, self._no_reward(), self._all(), observation))
+        return self._episode.begin()
 
     def _step(self, action: Any) -> TimeStep:
-        if self._over:
-            return self._reset()
-        self.last = last = self._env.step(action if self._decode is None else self._decode(action))
-        observation, reward, terminated, truncated, discount, _ = last
-        if self._encode is not None:
-            observation = self._encode(observation)
-        kind = MID
-        if terminated or truncated:
-            self._over, kind = True, LAST
-        if terminated:
-            rest = self._nothing()
-        elif type(discount) is float and discount == 1.0:
-            rest = self._all()
-        else:
-            rest = self._to_discount(discount)
-            if kind is LAST and is_zero(rest):
-                rest = self._all()
-        dtype = self._reward_dtype
-        reward = np.array(reward, dtype) if dtype is not None else self._to_reward(reward)
-        return make_time_step((kind, reward, rest, observation))
+        return self._episode.advance(action)
 
     def reward_spec(self) -> Any:
         """Returns the reward spec of the core's current rewarder."""
-        if self.core.reward_spec is not self._reward_of:
-            self._plan()
-        return self._reward_spec
+        if self.core.reward_spec is not self._episode.reward_of:
+            self._episode.plan(self.core, self._env)
+        return self._episode.reward_spec
 
     def time_step_spec(self) -> TimeStep:
         """Returns the specs of all four fields as a `TimeStep`."""
-        step_type = ArraySpec((), np.int32, "step_type")
-        return TimeStep(step_type, self.reward_spec(), self._discount_spec, self._observation_spec)
+        kind = ArraySpec((), np.int32, "step_type")
+        return TimeStep(kind, self.reward_spec(), self._discount_spec, self._observation_spec)
 
     def get_info(self) -> Any:
         """Returns the info of the last reset or step; empty before the first reset."""
@@ -207,29 +230,27 @@ class ToTFAgentsBatch(ToTFAgents):
         self._over = mask if mask.any() else None
 
     def _step(self, action: Any) -> TimeStep:
-        begin = self._over
-        sent = action if self._decode is None else self._decode(action)
-        self.last = last = self._env.step(sent, begin)
+        episode, begin = self._episode, self._episode.over
+        episode.last = last = self._env.step(action if episode.decode is None else episode.decode(action), begin)
         observation, reward, terminated, truncated, discount, _ = last
-        if self._encode is not None:
-            observation = self._encode(observation)
+        if episode.encode is not None:
+            observation = episode.encode(observation)
         over = terminated | truncated
         kinds = np.add(over, 1, dtype=np.int32)
         if begin is not None:
             kinds[begin] = 0
-        discount = self._to_discount(discount)
-        if over.any():
-            self._over = over
-            if terminated.any():
-                map_leaves(lambda leaf: leaf.__setitem__(terminated, 0), discount)
-            cut = truncated & ~terminated
-            if cut.any():
-                zero = cut & zero_lanes(discount, len(cut))
-                map_leaves(lambda leaf: leaf.__setitem__(zero, 1), discount)
-        else:
-            self._over = None
-        return make_time_step((kinds, self._to_reward(reward), discount, observation))
+        discount = episode.to_discount(discount)
+        episode.over = over if over.any() else None
+        if terminated.any():
+            map_leaves(lambda leaf: leaf.__setitem__(terminated, 0), discount)
+        cut = truncated & ~terminated
+        if cut.any():
+            zero = cut & zero_lanes(discount, len(cut))
+            map_leaves(lambda leaf: leaf.__setitem__(zero, 1), discount)
+        return new(TimeStep, (kinds, episode.to_reward(reward), discount, observation))
 
+
+_WRITTEN = ToTFAgents.step, ToTFAgents.reset, ToTFAgents._step, ToTFAgents._reset
 
 # Infos of a batch: nested arrays with a leading axis of n lanes.
 
@@ -249,7 +270,8 @@ def _nest(infos: Sequence[Mapping[Any, Any]]) -> Any:
 
 
 def _stacked(values: list[Any], path: str) -> Any:
-    _agree(path, "nested alike", [_nesting(value) for value in values])
+    kinds: Any = (dict if isinstance(value, dict) else type(value) if is_branch(value) else None for value in values)
+    _agree(path, "nested alike", [{dict: "a dict", None: "one value"}.get(kind) or kind.__name__ for kind in kinds])
     if not is_branch(values[0]):
         arrays = [np.asanyarray(value) for value in values]
         _agree(path, "of one shape", [str(array.shape) for array in arrays])
@@ -262,10 +284,6 @@ def _stacked(values: list[Any], path: str) -> Any:
         _agree(f"{path}[{key!r}]", "in all lanes or in none", ["a value" if key in own else "none" for own in keys])
     below = ((f"{path}{part}", [value[key] for value in values]) for part, key, _ in children(values[0]))
     return rebuild(values[0], [_stacked(held, where) for where, held in below])
-
-
-def _nesting(value: Any) -> str:
-    return "a dict" if isinstance(value, dict) else type(value).__name__ if is_branch(value) else "one value"
 
 
 def _agree(path: str, wanted: str, found: list[str]) -> None:

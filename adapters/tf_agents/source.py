@@ -50,6 +50,15 @@ class FromTFSource(SeedsSource):
             self.render_mode = None if type(self.unwrapped).render is PyEnvironment.render else "rgb_array"
             self.metadata = {"render_modes": [self.render_mode] if self.render_mode else []}
 
+    def _plan(self) -> None:
+        n, self._form = cast("Any", self).batch_size, self.form_inside
+        self._incoming = incoming(lanes_of(self.observation_spec, n), self._copy)
+        self._take_reward = number_reader(lanes_of(self.declared_reward_spec, n), self._copy)
+        self._take_discount = number_reader(lanes_of(self.discount_spec, n), self._copy)
+        # A copy, because the source may keep an action, or change it in place.
+        self._encode = array_encoder(lanes_of(self.action_spec, n), fresh=True)
+        super()._plan()
+
     def _declared_reward(self) -> SpecTree:
         layer, spec = self._declared("reward")
         read = from_number_spec(spec, "reward_spec")
@@ -130,15 +139,6 @@ class FromTFAgents(FromTFSource, ImportedEnv):
         self._seeder = seed
         super().__init__(source, copy)
 
-    def _plan(self) -> None:
-        self._form: Any = self.form_inside
-        self._incoming = incoming(self.observation_spec, self._copy)
-        self._take_reward = number_reader(self.declared_reward_spec, self._copy)
-        self._take_discount = number_reader(self.discount_spec, self._copy)
-        # A copy, because the source may keep an action, or change it in place.
-        self._encode = array_encoder(self.action_spec, fresh=True)
-        super()._plan()
-
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Info]:
         time_step, form = self.source.reset(), self._form
         if form is not None and form.has_returned(time_step):
@@ -178,14 +178,6 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
         self._seeder = seed
         super().__init__(source, cast("int", source.batch_size), copy)
 
-    def _plan(self) -> None:
-        n = self.batch_size
-        self._form: Any = self.form_inside
-        self._incoming = incoming(lanes_of(self.observation_spec, n), self._copy)
-        self._take_reward = incoming(lanes_of(self.declared_reward_spec, n), self._copy)
-        self._take_discount = incoming(lanes_of(self.discount_spec, n), self._copy)
-        self._encode = array_encoder(lanes_of(self.action_spec, n), fresh=True)
-
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
         n, lanes = self.batch_size, as_mask(mask, self.batch_size, "mask")
         lane_seeds(seed, n)  # raises an error if they are not valid
@@ -207,10 +199,8 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
             self._observation, infos = form.last.observation, form.last.info
         else:
             observation = time_step.observation
-            self._observation, infos = (
-                self._incoming(observation),
-                unstacked(self._source_info, self.batch_size, self._form),
-            )
+            self._observation = self._incoming(observation)
+            infos = unstacked(self._source_info, n, form)
         return Reset(self._observation, cast("Any", infos))
 
     def _call_seed_method(self, seed: Any) -> bool:
@@ -235,15 +225,12 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
         else:
             # Some sources start a new episode only by `reset`, even if all lanes have ended.
             time_step = self.source.reset() if begin.all() else self.source.step(sent)
-        if form is not None and form.has_returned(time_step):
-            result = form.last
-        else:
-            result = self._read(time_step, begin)
+        result = form.last if form is not None and form.has_returned(time_step) else self._read(time_step, begin)
         self._observation = result.observation
         self._over = result.terminated | result.truncated
-        if rewarder is None:
-            return result
-        return result._replace(reward=self._rewarded(result.reward, before, action, begin))
+        return (
+            result if rewarder is None else result._replace(reward=self._rewarded(result.reward, before, action, begin))
+        )
 
     def _check_lanes(self, begin: Any) -> None:
         self._check_begun("step")
@@ -264,7 +251,6 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
             does = "went on" if begin[lane] else "began another episode by itself"
             raise EpisodeError(f"step: in lane {lane}, {self.source} {does}; call reset() first")
         observation = time_step.observation
-        observation = self._incoming(observation)
         reward, discount = self._take_reward(time_step.reward), self._take_discount(time_step.discount)
         if begin.any():
             reward, discount = filled(reward, begin, 0), filled(discount, begin, 1)
@@ -272,7 +258,7 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
         terminated = over & zero_lanes(discount, self.batch_size)
         flags: Any = (terminated, over & ~terminated)
         infos: Any = unstacked(self._source_info, self.batch_size, self._form)
-        return make_step((observation, reward, *flags, discount, infos))
+        return make_step((self._incoming(observation), reward, *flags, discount, infos))
 
 
 class FromTFAgentsLanes(ImportedLanes):

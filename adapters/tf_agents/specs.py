@@ -53,17 +53,13 @@ def stated_spec(spec: SpecTree, stated: SpecTree, path: str) -> Any:
     if isinstance(spec, Spec):
         return _make_spec(array_form(stated, path, NAME), spec, path)
     if isinstance(spec, dict):
-        _check_keys(spec, path)
+        try:
+            sorted(spec)
+        except TypeError as error:
+            hint = "TensorFlow sorts them, so use strings alone"
+            raise LossyConversion(path, "keys", str(list(spec)), NAME, hint) from error
     parts = zip(children(spec), children(stated), strict=True)
     return rebuild(ordered(spec), [stated_spec(sub, leaf, path + part) for (part, _, sub), (_, _, leaf) in parts])
-
-
-def _check_keys(spec: dict[Any, SpecTree], path: str) -> None:
-    try:
-        sorted(spec)
-    except TypeError as error:
-        hint = "TensorFlow sorts them, so use strings alone"
-        raise LossyConversion(path, "keys", str(list(spec)), NAME, hint) from error
 
 
 def _make_spec(form: ArrayForm, spec: Spec, path: str) -> Any:
@@ -234,9 +230,9 @@ def constant(spec: SpecTree, number: float, lanes: tuple[int, ...] = ()) -> Call
     return (lambda: made) if isinstance(made, np.ndarray) else (lambda: map_leaves(lambda leaf: leaf, made))
 
 
-def lanes_of(spec: SpecTree, n: int) -> SpecTree:
-    """Returns the spec of n lanes' values: unbounded arrays of shape (n, …)."""
-    return map_leaves(lambda leaf: Array((n, *leaf.shape), leaf.dtype), spec)
+def lanes_of(spec: SpecTree, n: int | None) -> SpecTree:
+    """Returns the spec of n lanes' values, unbounded arrays of shape (n, …); `spec` itself for None."""
+    return spec if n is None else map_leaves(lambda leaf: Array((n, *leaf.shape), leaf.dtype), spec)
 
 
 def filled(values: Any, lanes: Any, number: float) -> Any:
