@@ -104,7 +104,7 @@ class AnyForm(Planned, CoreHolder):
         kind: Any = type(self)
         method = kind.step
         if getattr(self.step, "__func__", None) is method or self.step is self._written:
-            for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
+            for name in ("__name__", "__module__", "__qualname__", "__doc__", "__annotations__"):
                 setattr(function, name, getattr(method, name))
             self._written = self.step = function
 
