@@ -52,13 +52,11 @@ class Streams:
     """The five random generators of an environment, each created on first access.
 
     Args:
-        seed: An integer of at least 0, a tuple of them, or None for a random seed.
+        seed: An integer of at least 0, or None for a random seed.
     """
 
-    def __init__(self, seed: int | tuple[int, ...] | None = None) -> None:
-        self._root: Any = seed if isinstance(seed, tuple) else check_seed(seed)
-        if seed is None:
-            self._root = np.random.SeedSequence().entropy
+    def __init__(self, seed: int | None = None) -> None:
+        self._root: Any = np.random.SeedSequence().entropy if seed is None else check_seed(seed)
 
     @classmethod
     def from_generator(cls, generator: np.random.Generator) -> Streams:
@@ -252,5 +250,9 @@ def batch_streams(seed: int | Sequence[int | None] | None, n: int) -> Streams | 
         return None
     if isinstance(seed, (Sequence, np.ndarray)):
         seeds = lane_seeds(seed, n)
-        return None if all(s is None for s in seeds) else Streams(tuple([s or 0 for s in seeds]))
+        if all(s is None for s in seeds):
+            return None
+        streams = Streams.__new__(Streams)
+        streams._root = tuple([s or 0 for s in seeds])  # pyright: ignore[reportPrivateUsage]
+        return streams
     return Streams(seed)

@@ -46,7 +46,7 @@ def test_without_a_seed_no_two_environments_are_alike(make_env):
     assert trace(make_env(), 30) != trace(make_env(), 30)
 
 
-@pytest.mark.parametrize("seed", [-1, 1.0, 0.5, True, "1", [1.5], np.float64(3), b"1"], ids=repr)
+@pytest.mark.parametrize("seed", [-1, 1.0, 0.5, True, "1", [1.5], (1, 2), np.float64(3), b"1"], ids=repr)
 @every_env
 def test_a_seed_that_is_no_natural_number_is_refused_and_changes_nothing(make_env, seed):
     env = make_env()
