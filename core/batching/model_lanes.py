@@ -92,8 +92,7 @@ class ModelLanes(LaneColumns, Lanes):
         given, self._place = rows_of([model.given_context for model in models])
         self._table = ContextTable([{**({} if space is None else space.defaults), **one} for one in given])
         self._given = self._table, self._place
-        self.choice, n = Choice(compiled), len(models)
-        self._none, self._no_infos = np.zeros(n, bool), Infos(columns={}, n=n)
+        self.choice, self._none = Choice(compiled), np.zeros(len(models), bool)
         if compiled is True:
             self.choice.compile(self._make_plan, self._start)
 
@@ -373,7 +372,7 @@ class ModelLanes(LaneColumns, Lanes):
             elapsed[hold] = since[hold]
         terminated = truncated = ended = None
         if any(ends) or any(cuts):
-            terminated, truncated = np.array(ends, bool), np.array([*map(bool, cuts)])
+            terminated, truncated = np.array(ends, bool), np.array(cuts, bool)
         if limit and np.count_nonzero(cut := elapsed >= limit if hold is None else (elapsed >= limit) & ~hold):
             terminated = np.zeros(n, bool) if terminated is None else terminated
             truncated = cut if truncated is None else truncated | cut
@@ -387,7 +386,7 @@ class ModelLanes(LaneColumns, Lanes):
         if started:
             self.choice.spent += perf_counter() - started
         # By lane where some pause, because wrappers add entries to those of other lanes only.
-        told = Infos([one or {} for one in infos]) if hold is not None or any(infos) else self._no_infos
+        told = Infos([one or {} for one in infos]) if hold is not None or any(infos) else Infos(columns={}, n=n)
         return observation, reward, terminated, truncated, factors, told, ended
 
     def _step_lanes(self, states: list[Any], each: Iterable[tuple[Any, ...]], size: int) -> tuple[Any, ...]:
@@ -398,14 +397,16 @@ class ModelLanes(LaneColumns, Lanes):
         self._written, known = written, ()
         seen, rewards, ends = list[Any](), list[Any](), list[bool]()
         cuts, discounts, infos = [False] * size, [None] * size, [None] * size
-        others = [("truncated", cuts), ("discount", discounts), ("info", infos)]
-        others = [(name, column) for name, column in others if name in written]
+        others = [(name, column) for name, column in (("discount", discounts), ("info", infos)) if name in written]
+        has_cuts = "truncated" in written
         for model, streams, before, action, begins, context in each:
             model._state = before  # its functions may read it, although they are given it
             if not begins:
                 state = model.transition(before, action, streams.dynamics)
                 seen.append(model.observe(state, streams.observation))
                 ends.append(True if model.terminal(state) else False)  # noqa: SIM210 (a call of `bool` takes longer)
+                if has_cuts:
+                    cuts[len(states)] = bool(model.truncated(state))  # here, because it may fail
                 given = model._rewarder  # `or model.reward` would make a method object
                 rewards.append(model.reward(before, action, state) if given is None else given(before, action, state))
                 for name, column in others:

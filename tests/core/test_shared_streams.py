@@ -178,3 +178,31 @@ def test_models_that_take_them_otherwise_are_interpreted():
     with pytest.raises(NotCompilable, match=r"Listed.initial: it cannot be compiled, so with streams='batch'"):
         shared(Listed, compiled=True)
     assert "streams='batch'" in shared(Listed, compiled="auto").obstacle()
+
+
+class Cut(Dice):
+    """Has a flag that may be no truth value."""
+
+    flag = False
+
+    def truncated(self, state):
+        return self.flag
+
+
+def test_a_flag_without_truth_changes_no_stream(monkeypatch):
+    lanes, twin = (envoi.batch(Cut(), N, compiled=False) for _ in range(2))
+    for env in (lanes, twin):
+        env.reset(seed=1)
+    monkeypatch.setattr(Cut, "flag", np.zeros(2))
+    with pytest.raises(ValueError, match="ambiguous") as caught:
+        lanes.step(np.zeros(N, int))
+    assert caught.value.envoi_lane == 0
+    monkeypatch.setattr(Cut, "flag", False)
+    assert exact(tuple(lanes.step(np.zeros(N, int)))) == exact(tuple(twin.step(np.zeros(N, int))))
+
+
+def test_each_step_has_infos_of_its_own():
+    lanes = envoi.batch(Cut(), N, compiled=False)
+    lanes.reset(seed=1)
+    lanes.step(np.zeros(N, int)).info.columns["mine"] = np.arange(N)
+    assert "mine" not in lanes.step(np.zeros(N, int), restart=np.zeros(N, bool)).info.columns
