@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy import array, ndarray
+from numpy import array
 
 from .. import tree
 from ..errors import ContextError, EpisodeError, SpecError
@@ -161,9 +161,8 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
             restart, _ = step_masks(self, restart, hold)
         if restart is not None or not self._together:
             return self._uneven_step(action, restart)
-        lanes: Any = action if self._is_flat else [lane(self.action_spec, action, i) for i in range(self.batch_size)]
-        if lanes.__class__ is not ndarray or not lanes.ndim or len(lanes) != self.batch_size:
-            check_count("action", lanes, self.batch_size)
+        lanes = action if self._is_flat else [lane(self.action_spec, action, i) for i in range(self.batch_size)]
+        check_count("action", lanes, self.batch_size)
         if self._step_rows is None:
             step = self._step(dict(zip(self._silent, lanes)))  # noqa: B905 (they are counted, and it takes its time)
         else:

@@ -28,7 +28,7 @@ from ..spec import SpecTree, sample
 from ..spec.base import shown
 from ..steps.flat import Finish
 from ..steps.program import VALUES, Program
-from ..tree import AnyArray, map_leaves
+from ..tree import map_leaves
 from .env import Env, Reset, Step
 from .infos import Infos
 
@@ -171,9 +171,9 @@ def step_masks(batch: Any, restart: Any = None, hold: Any = None) -> tuple[Mask 
 
 def check_count(path: str, values: Any, n: int) -> None:
     """Checks that values have one entry per lane; numpy would broadcast a single one."""
-    found = values.shape[:1] if isinstance(values, AnyArray) else (len(values),) if hasattr(values, "__len__") else ()
-    if found != (n,):
-        raise SpecError(f"{path}: expected one for each of {n} lanes, got {found[0] if found else shown(values)}")
+    found = len(values) if hasattr(values, "__len__") and getattr(values, "shape", None) != () else shown(values)
+    if found != n:
+        raise SpecError(f"{path}: expected one for each of {n} lanes, got {found}")
 
 
 def each_of(context: Mapping[str, Any], n: int) -> Mapping[str, Any]:
