@@ -67,9 +67,8 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, AgentsForm, MultiAgentEnv):
         self._last: Any = None  # a `MultiReset`, or the values of a step
         self._recorded: set[Any] = set()  # the agents whose episodes RLlib records, until it gets their ends
         self._held: dict[Any, Ended] = {}  # the ends that RLlib gets in the next step
-        self._quiet_flags: dict[
-            Any, bool
-        ] = {}  # the flags of a quiet step; empty while ends are held, or RLlib has not seen all in play
+        # The flags of a quiet step; empty while ends are held, or RLlib has not seen all agents in play.
+        self._quiet_flags: dict[Any, bool] = {}
         super().__init__(core, *settings, **named_settings)
         self.action_spaces = self._space_by_agent("action")
         self.observation_spaces = {
