@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -130,7 +130,7 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
         if own["_encoders"] or len(observations) != len(rewards):
             observations = self._all(observations, rewards)
         if terminated is None:
-            terminated = {**(truncated := dict.fromkeys(rewards, False))}
+            terminated, truncated = dict.fromkeys(rewards, False), dict.fromkeys(rewards, False)
         else:
             infos = with_discounts(infos, discounts, terminated)
         if COMMON in infos:
@@ -274,15 +274,3 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         seen, encoders = own["_observations"], own["_encoders"]
         seen = seen[agent] if agent in seen else own["multi"].observation(agent)
         return encoders[agent](seen) if agent in encoders else seen
-
-    def last(self, observe: bool = True) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
-        own = self.__dict__
-        agent = own["agent_selection"]
-        seen, dead, cut = self.observe(agent) if observe else None, own["terminations"], own["truncations"]
-        return seen, own["_cumulative_rewards"][agent], dead[agent], cut[agent], own["infos"][agent]
-
-    def agent_iter(self, max_iter: int = 2**63) -> Iterator[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        own = self.__dict__ if self.agents else {"agents": []}
-        while max_iter > 0 and own["agents"]:
-            max_iter -= 1
-            yield own["agent_selection"]
