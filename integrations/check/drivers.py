@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from importlib import import_module
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 
-from envoi import Array, BatchEnv, Env, EnvoiError, LossyConversion, MultiEnv, SpecError
-from envoi.adapters import from_env
+from envoi import BatchEnv, Env, EnvoiError, LossyConversion, MultiEnv, SpecError
+from envoi.adapters import FRAMEWORKS, from_env
 from envoi.adapters.registry import home
+from envoi.adapters.shared.exported import inside
 from envoi.lane_values import lane, stack
 from envoi.protocol.multi_env import MASK, Agent
 from envoi.spec import SpecTree, spec_equal
-
-if TYPE_CHECKING:
-    from envoi.adapters.dm_env import FromDmEnv
 
 SINGLE: Agent = None
 """The agent of a single-agent environment."""
@@ -72,39 +71,44 @@ class Driver(ABC):
     fresh_infos: ClassVar[bool] = True
     """True if the API requires a new info dict with each call."""
     takes_options: ClassVar[bool] = True
+    size: ClassVar[int] = 5
+    """The number of values of a step; with 6, the fifth is a discount."""
     restarts_itself: ClassVar[bool] = False
     """True if the API requires a step before a reset, or after the end, to start an episode."""
     spaces: ClassVar[tuple[str, str]] = ("observation_space", "action_space")
 
-    possible_agents: tuple[Agent, ...] = (SINGLE,)
+    has_discounts: ClassVar[bool] = False
+    codec: ClassVar[str] = ""
+    """The module of `envoi.adapters` whose `encoder` converts actions for the API; empty if they need no conversion."""
 
-    def __init__(self, env: Any) -> None:
-        self.env = env
-        self.observation_specs: Mapping[Agent, SpecTree] = {}
-        self.action_specs: Mapping[Agent, SpecTree] = {}
-        self.reward_specs: Mapping[Agent, SpecTree] = {}
-        self.discount_specs: Mapping[Agent, SpecTree] = {}  # empty where the API has no discounts
-        self._encoders: Mapping[Agent, Callable[[Any], Any] | None] = {}
-
-    def _declare(self, core: Env | MultiEnv) -> None:
-        """Copies the specs of a core environment; each lane of a batch counts as an agent with the batch's specs."""
-        if isinstance(core, MultiEnv):
-            self.possible_agents = tuple(core.possible_agents)
-        elif core.batch_size is not None:
-            self.possible_agents = tuple(range(core.batch_size))
-        for name in ("observation", "action", "reward", "discount"):
-            spec = getattr(core, f"{name}_spec")
-            specs = spec if isinstance(core, MultiEnv) else dict.fromkeys(self.possible_agents, spec)
-            setattr(self, f"{name}_specs", specs)
+    def __init__(self, env: Any, core: Any = None) -> None:
+        """Copies the specs of `core`, by default an import of `env`; each lane of a batch counts as an agent."""
+        self.env, self._core = env, FRAMEWORKS[self.api].adapter.IMPORTER(env) if core is None else core
+        core, agents = self._core, (SINGLE,)
+        if self.kind != "single":
+            agents = tuple(core.possible_agents if self.kind == "multi" else range(core.batch_size))
+        self.possible_agents: tuple[Agent, ...] = agents
+        specs = (core.observation_spec, core.action_spec, core.reward_spec, core.discount_spec)
+        by_agent = [one if self.kind == "multi" else dict.fromkeys(agents, one) for one in specs]
+        self.observation_specs, self.action_specs, self.reward_specs, discount_specs = by_agent
+        self.discount_specs: Mapping[Agent, SpecTree] = discount_specs if self.has_discounts else {}
+        encoder = import_module(f"envoi.adapters.{self.codec}").encoder if self.codec else lambda *_, **__: None
+        self._encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_specs.items()}
 
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
         """Starts an episode."""
         observation, info = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
         return Reply({SINGLE: observation}, {SINGLE: info}, (SINGLE,), (SINGLE,))
 
-    @abstractmethod
     def step(self, actions: Mapping[Agent, Any]) -> Reply:
         """Steps once. Passes the objects in `actions`, which `encode_action` made, on without copying them."""
+        observation, reward, terminated, truncated, *discount, info = unpack(
+            self.env.step(actions[SINGLE]), self.size, "step"
+        )
+        left = () if is_set(terminated) or is_set(truncated) else (SINGLE,)
+        flags = {SINGLE: terminated}, {SINGLE: truncated}
+        discounts = {SINGLE: discount[0]} if discount and discount[0] is not None else {}
+        return Reply({SINGLE: observation}, {SINGLE: info}, left, left, {SINGLE: reward}, *flags, discounts)
 
     def step_starts_episode(self, action: Any) -> bool:
         """Returns True if a step with `action` starts an episode, for an API that `restarts_itself`."""
@@ -186,26 +190,10 @@ class Driver(ABC):
             return name
         return f"{name} in lane {agent}" if self.kind == "batch" else f"{name}[{agent!r}]"
 
-    def layers(self) -> Iterator[Any]:
-        """Yields the environment and each environment that it wraps, from outside to inside."""
-        seen: set[int] = set()
-        layer = self.env
-        while layer is not None and id(layer) not in seen:
-            seen.add(id(layer))
-            yield layer
-            inside = getattr(layer, "__dict__", {})
-            inner = map(inside.get, ("env", "_env", "aec_env", "par_env", "_environment", "core"))
-            layer = next((one for one in inner if one is not None), None)
-
-
-def single_step(
-    observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any, discount: Any = None
-) -> Reply:
-    """Returns the reply to a step of a single-agent environment."""
-    left = () if is_set(terminated) or is_set(truncated) else (SINGLE,)
-    flags = {SINGLE: terminated}, {SINGLE: truncated}
-    discounts = {} if discount is None else {SINGLE: discount}
-    return Reply({SINGLE: observation}, {SINGLE: info}, left, left, {SINGLE: reward}, *flags, discounts)
+    def layers(self) -> list[Any]:
+        """Returns the environment and each environment that it wraps, from outside to inside."""
+        around, native = inside(self.core_env())
+        return [*around, *native]
 
 
 def unpack(reply: Any, count: int, call: str) -> tuple[Any, ...]:
@@ -236,16 +224,12 @@ class CoreDriver(Driver):
     """Plays an `envoi.Env`."""
 
     api = "envoi"
+    size = 6
+    has_discounts = True
     spaces = ("observation_spec", "action_spec")
-    env: Any
 
-    def __init__(self, env: Env | MultiEnv) -> None:
-        super().__init__(env)
-        self._declare(env)
-
-    def step(self, actions: Mapping[Agent, Any]) -> Reply:
-        observation, reward, terminated, truncated, discount, info = unpack(self.env.step(actions[SINGLE]), 6, "step")
-        return single_step(observation, reward, terminated, truncated, info, discount)
+    def __init__(self, env: Any) -> None:
+        super().__init__(env, env)
 
     def sample_actions(self) -> None:
         self.env.sample_action()
@@ -254,24 +238,36 @@ class CoreDriver(Driver):
         self._read_available(lambda: self.env.observation, lambda: self.env.state, self.render)
 
 
-class MultiDriver(CoreDriver):
-    """Plays an `envoi.MultiEnv`."""
+class _AgentsDriver(Driver):
+    """Plays an environment whose agents act in one step: values are mappings from agents."""
 
     kind = "multi"
-    env: MultiEnv
-    _infos: Mapping[Agent, Any]
 
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
-        observations, infos = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
-        self._infos = infos
-        return Reply(observations, infos, tuple(self.env.agents), tuple(self.env.acting))
+        values = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
+        observations, infos = map(_mapping, values, ("observations", "infos"))
+        return Reply(observations, infos, *self._in_play(infos))
 
     def step(self, actions: Mapping[Agent, Any]) -> Reply:
-        observations, rewards, terminated, truncated, discounts, infos = unpack(self.env.step(actions), 6, "step")
-        self._infos = infos
-        agents = tuple(self.env.agents)
-        acting = tuple(self.env.acting) if agents else ()
-        return Reply(observations, infos, agents, acting, rewards, terminated, truncated, discounts)
+        names = ("observations", "rewards", "terminations", "truncations", *("discounts", "infos")[6 - self.size :])
+        values = map(_mapping, unpack(self.env.step(actions), self.size, "step"), names)
+        observations, rewards, terminated, truncated, *discounts, infos = values
+        in_play = self._in_play(infos)
+        return Reply(observations, infos, *in_play, rewards, terminated, truncated, *discounts)
+
+    @abstractmethod
+    def _in_play(self, infos: Mapping[Agent, Any]) -> tuple[tuple[Agent, ...], tuple[Agent, ...]]:
+        """Returns the agents in play, and those that act next."""
+
+
+class MultiDriver(_AgentsDriver, CoreDriver):
+    """Plays an `envoi.MultiEnv`."""
+
+    env: MultiEnv
+
+    def _in_play(self, infos: Mapping[Agent, Any]) -> tuple[tuple[Agent, ...], tuple[Agent, ...]]:
+        self._infos, agents = infos, tuple(self.env.agents)
+        return agents, tuple(self.env.acting) if agents else ()
 
     def sample_actions(self) -> None:
         self.env.sample_actions(self._infos)
@@ -356,42 +352,19 @@ def core_driver(env: Env | MultiEnv) -> CoreDriver:
 # Environments of gymnasium, PettingZoo and dm_env.
 
 
-REWARD = Array((), "float64", name="reward")
-"""The reward spec of an API that declares none."""
-
-
-class _SpacesDriver(Driver):
-    """Plays an environment that has gymnasium's spaces."""
-
-    def __init__(self, env: Any) -> None:
-        from envoi.adapters.gymnasium.source import bare
-        from envoi.adapters.gymnasium.specs import encoder, from_space
-
-        super().__init__(env)
-        self.possible_agents = agents = tuple(env.possible_agents) if self.kind == "multi" else (SINGLE,)
-        specs = [from_space(space, name) for name, space in self.read_spaces().items()]
-        self.observation_specs = dict(zip(agents, specs[: len(agents)], strict=True))
-        self.action_specs = dict(zip(agents, specs[len(agents) :], strict=True))
-        rewards = getattr(bare(env), "reward_space", None)
-        self.reward_specs = dict.fromkeys(agents, REWARD if rewards is None else from_space(rewards, "reward_space"))
-        self._encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_specs.items()}
-
-
-class GymnasiumDriver(_SpacesDriver):
+class GymnasiumDriver(Driver):
     """Plays a `gymnasium.Env`."""
 
     api = "gymnasium"
-
-    def step(self, actions: Mapping[Agent, Any]) -> Reply:
-        observation, reward, terminated, truncated, info = unpack(self.env.step(actions[SINGLE]), 5, "step")
-        return single_step(observation, reward, terminated, truncated, info)
+    codec = "gymnasium.specs"
 
     def sample_actions(self) -> None:
         self.env.action_space.sample()
 
 
-class _PettingZooDriver(_SpacesDriver):
+class _PettingZooDriver(Driver):
     kind = "multi"
+    codec = "gymnasium.specs"
 
     def sample_actions(self) -> None:
         for agent in self.possible_agents:
@@ -405,29 +378,14 @@ class _PettingZooDriver(_SpacesDriver):
         }
 
 
-class ParallelDriver(_PettingZooDriver):
+class ParallelDriver(_AgentsDriver, _PettingZooDriver):
     """Plays a `pettingzoo.ParallelEnv`."""
 
     api = "pettingzoo"
     fresh_infos = False  # PettingZoo's own conversions return the infos that they keep
 
-    def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
-        observations, infos = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
-        return Reply(_mapping(observations, "observations"), _mapping(infos, "infos"), *self._in_play(infos))
-
-    def step(self, actions: Mapping[Agent, Any]) -> Reply:
-        observations, rewards, terminated, truncated, infos = unpack(self.env.step(actions), 5, "step")
-        return Reply(
-            _mapping(observations, "observations"),
-            _mapping(infos, "infos"),
-            *self._in_play(infos),
-            _mapping(rewards, "rewards"),
-            _mapping(terminated, "terminations"),
-            _mapping(truncated, "truncations"),
-        )
-
     def _in_play(self, infos: Mapping[Agent, Any]) -> tuple[tuple[Agent, ...], tuple[Agent, ...]]:
-        """Returns the agents in play, and the acting ones: all, or the agents that infos name in a turn-based game."""
+        # All act, or those that infos name in a turn-based game.
         agents = tuple(self.env.agents)
         for agent in agents:
             info = infos.get(agent)
@@ -508,22 +466,14 @@ class DmEnvDriver(Driver):
     api = "dm_env"
     returns_infos = False
     takes_options = False
-    restarts_itself = True
+    restarts_itself = has_discounts = True
+    codec = "shared.array_specs"
     spaces = ("observation_spec", "action_spec")
-
-    def __init__(self, env: Any, importer: FromDmEnv | None = None) -> None:
-        from envoi.adapters.dm_env import FromDmEnv
-        from envoi.adapters.shared.array_specs import encoder
-
-        super().__init__(env)
-        self._importer = FromDmEnv(env) if importer is None else importer
-        self._declare(self._importer)
-        self._encoders = {SINGLE: encoder(self.action_specs[SINGLE], fresh=True)}
 
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
         if seed is not None:
-            self._importer.seed_source(seed)
-            self.env = self._importer.source  # a factory makes another environment for each seed
+            self._core.seed_source(seed)
+            self.env = self._core.source  # a factory makes another environment for each seed
         step_type, reward, discount, observation = _unpack_time_step(self.env.reset(), "reset")
         if not step_type.first():
             raise BadReply(f"reset: expected a step of the type FIRST, got {step_type!r}")
@@ -535,10 +485,9 @@ class DmEnvDriver(Driver):
         step_type, reward, discount, observation = _unpack_time_step(self.env.step(actions[SINGLE]), "step")
         if step_type.first():
             raise BadReply("step: a FIRST step in the middle of an episode")
-        last = step_type.last()
-        terminated = last and discount is not None and not np.any(np.asarray(discount))
-        left = () if last else (SINGLE,)
-        flags = {SINGLE: terminated}, {SINGLE: last and not terminated}
+        left = () if step_type.last() else (SINGLE,)
+        terminated = not left and discount is not None and not np.any(np.asarray(discount))
+        flags = {SINGLE: terminated}, {SINGLE: not left and not terminated}
         return Reply({SINGLE: observation}, {}, left, left, {SINGLE: reward}, *flags, {SINGLE: discount})
 
     def step_starts_episode(self, action: Any) -> bool:
@@ -562,17 +511,17 @@ class DmEnvDriver(Driver):
 
     @property
     def unseeded_reason(self) -> str:
-        if not self._importer.unseeded:
+        if not self._core.unseeded:
             return ""
         return "no way to seed it is known; give it a method seed(integer), or use from_dm_env(env, seed=function)"
 
     def core_env(self) -> Env:
-        return self._importer
+        return self._core
 
     def with_env(self, env: Any) -> Self:
         other = super().with_env(env)
         with suppress(LossyConversion, SpecError):
-            other._importer = type(self._importer)(env)
+            other._core = type(self._core)(env)
         return other
 
 
@@ -590,7 +539,7 @@ _DRIVERS: dict[str, type[Driver]] = {
 }
 
 
-def framework_driver(env: Any, **options: Any) -> Driver | None:
+def framework_driver(env: Any, core: Env | MultiEnv | None = None) -> Driver | None:
     """Returns a driver that plays an environment by its framework's API, or None if the framework has no driver."""
     row = home(env)
     if row is None:
@@ -598,7 +547,7 @@ def framework_driver(env: Any, **options: Any) -> Driver | None:
     if row.name == "rllib" and isinstance(env, row.adapter.RLlibEnv):  # the form of one agent, also of gymnasium
         return GymnasiumDriver(env)
     driver = _DRIVERS.get(row.name)
-    return None if driver is None else driver(env, **(options if driver is DmEnvDriver else {}))
+    return None if driver is None else driver(env, core)
 
 
 def driver_for(env: Any) -> Driver:
@@ -607,5 +556,5 @@ def driver_for(env: Any) -> Driver:
         return framework_driver(env) or core_driver(from_env(env))
     source = getattr(env, "source", None)
     if source is not None and env.is_unchanged:
-        return framework_driver(source, importer=env) or core_driver(env)
+        return framework_driver(source, env) or core_driver(env)
     return core_driver(env)
