@@ -24,7 +24,7 @@ from envoi.spec.base import shown
 from envoi.tree import is_branch, leaves, rebuild
 
 from ..errors import describe
-from .drivers import CoreDriver, Driver, driver_for
+from .drivers import CoreDriver, Driver, Reply, driver_for
 from .transitions import Collector, Transition, values_differ
 
 BATCH_ROLLOUT_STEPS = 200
@@ -182,8 +182,7 @@ class Rollout:
     def play(self, seed: int, episodes: int, limit: int) -> Rollout:
         """Plays whole episodes, and shows each transition to the observers."""
         collector = Collector(self.driver, seed, limit)
-        mutations, several = MutationObserver(self), self.driver.kind == "multi"
-        observers = [mutations, ValueObserver(self), *([AgentObserver(self)] if several else [])]
+        mutations, agents = MutationObserver(self), AgentObserver(self) if self.driver.kind == "multi" else None
         began = time.perf_counter()
         while time.perf_counter() - began <= ROLLOUT_SECONDS:
             try:
@@ -192,8 +191,10 @@ class Rollout:
                 when = f"step {collector.step}" if collector.step else "the reset"
                 self.error = raised, f"{when} of episode {max(collector.episode, 1)}"
                 break
-            for observer in observers:
-                observer.observe(transition)
+            mutations.observe(transition)
+            found = [*observe_values(self.driver, transition), *(agents.observe(transition) if agents else ())]
+            for key, reason in found:
+                self.violations.setdefault(key, f"{reason} ({transition.where})")
             self.calls += 1
             self.longest = max(self.longest, transition.step)
             over = transition.reply.over
@@ -206,15 +207,8 @@ class Rollout:
         return self
 
 
-class Observer:
-    """Sees every transition of a rollout, and keeps the first violation of each requirement."""
-
-    def __init__(self, rollout: Rollout) -> None:
-        self.rollout, self.driver = rollout, rollout.driver
-
-    def report(self, key: str, reason: str, transition: Transition) -> None:
-        """Keeps a violation, unless the requirement has one already."""
-        self.rollout.violations.setdefault(key, f"{reason} ({transition.where})")
+# An observer yields the broken requirements of a transition, each with a reason.
+Findings = Iterator[tuple[str, str]]
 
 
 def spec_violation(spec: SpecTree, value: Any, path: str) -> tuple[str, str] | None:
@@ -261,44 +255,38 @@ def _converted(spec: SpecTree, value: Any, casting: Casting | None) -> Any:
         return value
 
 
-class ValueObserver(Observer):
+def observe_values(driver: Driver, transition: Transition) -> Findings:
     """Compares each value with its declared spec."""
+    reply = transition.reply
+    for agent, value in reply.observations.items():
+        path = driver.label("observation", agent)
+        if agent not in driver.observation_specs:
+            yield "observation-in-spec", f"{path}: no spec is declared for it"
+        elif violation := spec_violation(driver.observation_specs[agent], value, path):
+            yield violation
+    yield from _observe_numbers(driver, reply, "reward", "reward-given")
+    yield from _observe_numbers(driver, reply, "discount", "discount-in-spec")
+    for name, kind, key, wanted in (
+        ("terminated", (bool, np.bool_), "flags-are-bools", "a bool"),
+        ("truncated", (bool, np.bool_), "flags-are-bools", "a bool"),
+        ("infos", dict, "info-is-dict", "a dict"),
+    ):
+        for agent, value in getattr(reply, name).items():
+            if not isinstance(value, kind):
+                yield key, f"{driver.label(name.removesuffix('s'), agent)}: expected {wanted}, got {shown(value)}"
 
-    def observe(self, transition: Transition) -> None:
-        reply, driver = transition.reply, self.driver
-        for agent, value in reply.observations.items():
-            path = driver.label("observation", agent)
-            if agent not in driver.observation_specs:
-                self.report("observation-in-spec", f"{path}: no spec is declared for it", transition)
-                continue
-            violation = spec_violation(driver.observation_specs[agent], value, path)
-            if violation is not None:
-                self.report(*violation, transition)
-        self._observe_numbers(transition, "reward", "reward-given", reply.rewards, driver.reward_specs)
-        self._observe_numbers(transition, "discount", "discount-in-spec", reply.discounts, driver.discount_specs)
-        for name, flags in (("terminated", reply.terminated), ("truncated", reply.truncated)):
-            for agent, value in flags.items():
-                if not isinstance(value, (bool, np.bool_)):
-                    reason = f"{driver.label(name, agent)}: expected a bool, got {shown(value)}"
-                    self.report("flags-are-bools", reason, transition)
-        for agent, info in reply.infos.items():
-            if not isinstance(info, dict):
-                reason = f"{driver.label('info', agent)}: expected a dict, got {shown(info)}"
-                self.report("info-is-dict", reason, transition)
 
-    def _observe_numbers(
-        self, transition: Transition, name: str, given: str, values: Mapping[Agent, Any], specs: Mapping[Agent, Any]
-    ) -> None:
-        """Checks rewards or discounts; `given` is the key of the requirement that they are numbers."""
-        for agent, value in values.items():
-            path = self.driver.label(name, agent)
-            reason = _not_a_number(value, path)
+def _observe_numbers(driver: Driver, reply: Reply, name: str, given: str) -> Findings:
+    """Checks rewards or discounts; `given` is the key of the requirement that they are numbers."""
+    specs = getattr(driver, f"{name}_specs")
+    for agent, value in getattr(reply, f"{name}s").items():
+        path = driver.label(name, agent)
+        if reason := _not_a_number(value, path):
+            yield given, reason
+        elif agent in specs and agent not in reply.restarted:
+            reason = _violation(specs[agent], value, path, "same_kind")  # Python numbers count as arrays here
             if reason is not None:
-                self.report(given, reason, transition)
-            elif agent in specs and agent not in transition.reply.restarted:
-                reason = _violation(specs[agent], value, path, "same_kind")  # Python numbers count as arrays here
-                if reason is not None:
-                    self.report(f"{name}-in-spec", reason, transition)
+                yield f"{name}-in-spec", reason
 
 
 def _not_a_number(value: Any, path: str) -> str | None:
@@ -330,11 +318,11 @@ class _HeldValue:
     copy: Any
 
 
-class MutationObserver(Observer):
+class MutationObserver:
     """Keeps recent values with copies; after every later call, checks that each still equals its copy."""
 
     def __init__(self, rollout: Rollout) -> None:
-        super().__init__(rollout)
+        self.driver, self._violations = rollout.driver, rollout.violations
         self._recent: deque[_HeldValue] = deque()
         self._long_held: list[_HeldValue] = []
         self._infos: dict[int, tuple[Any, str]] = {}
@@ -356,8 +344,8 @@ class MutationObserver(Observer):
             if isinstance(info, dict):
                 before = self._infos.get(id(info))
                 if before is not None:
-                    path = self.driver.label("info", agent)
-                    self.report("info-stays", f"{path}: the same dict as of {before[1]}", transition)
+                    reason = f"{self.driver.label('info', agent)}: the same dict as of {before[1]}"
+                    self._violations.setdefault("info-stays", f"{reason} ({transition.where})")
                 # Held, so that no other object gets its address.
                 self._infos[id(info)] = info, transition.where
 
@@ -388,7 +376,7 @@ class MutationObserver(Observer):
         if difference is None:
             return False
         source = "the action passed in" if held.key == "action-stays" else "the value returned by"
-        self.rollout.violations.setdefault(held.key, f"{difference}: {source} {held.where} was changed by {when}")
+        self._violations.setdefault(held.key, f"{difference}: {source} {held.where} was changed by {when}")
         return True
 
 
@@ -407,25 +395,22 @@ def declares_zero_sum(driver: Driver) -> bool:
     return isinstance(driver.metadata, Mapping) and bool(driver.metadata.get(ZERO_SUM, False))
 
 
-class AgentObserver(Observer):
+class AgentObserver:
     """Follows the agents through each episode."""
 
     def __init__(self, rollout: Rollout) -> None:
-        super().__init__(rollout)
-        self._start_episode()
+        self.rollout, self.driver = rollout, rollout.driver
 
-    def _start_episode(self) -> None:
-        self._ended: set[Agent] = set()
-        self._before: tuple[Agent, ...] = ()
-        self._reward_sum = self._reward_scale = 0.0
-
-    def observe(self, transition: Transition) -> None:
+    def observe(self, transition: Transition) -> Findings:
+        reply = transition.reply
         if transition.step == 0:
-            self._start_episode()
-        self._observe_order(transition)
-        self._observe_masks(transition)
-        self._observe_reward_sum(transition)
-        reply, before, ended_before = transition.reply, self._before, self._ended
+            self._ended: set[Agent] = set()
+            self._before: tuple[Agent, ...] = ()
+            self._reward_sum = self._reward_scale = 0.0
+        yield from self._observe_order(reply)
+        yield from self._observe_masks(reply)
+        yield from self._observe_reward_sum(reply)
+        before, ended_before = self._before, self._ended
         playing, seen, acting = {*reply.agents}, {*reply.observations}, {*reply.acting}
         ended = set(filter(reply.ended, before))
         found = [
@@ -447,44 +432,40 @@ class AgentObserver(Observer):
         for key, agents, sentence in found:
             if agents:
                 listed = [agent for agent in self.driver.possible_agents if agent in agents] or [*agents]
-                self.report(key, sentence.format(listed), transition)
+                yield key, sentence.format(listed)
         self.rollout.ended_agents += len(ended)
         self._ended |= {agent for agent in (*reply.terminated, *reply.truncated) if reply.ended(agent)}
         self._before = reply.agents
 
-    def _observe_order(self, transition: Transition) -> None:
-        reply, possible = transition.reply, self.driver.possible_agents
+    def _observe_order(self, reply: Reply) -> Findings:
+        possible = self.driver.possible_agents
         ordered: dict[str, Any] = {"agents": reply.agents}
         if isinstance(self.driver, CoreDriver):  # whose API promises the order of its mappings
             ordered |= {"observations": reply.observations, "rewards": reply.rewards, "terminated": reply.terminated}
         for name, agents in ordered.items():
-            unknown = [agent for agent in agents if agent not in possible]
-            if unknown:
-                self.report("agents-in-order", f"{name}: {unknown} are not among possible_agents", transition)
+            if unknown := [agent for agent in agents if agent not in possible]:
+                yield "agents-in-order", f"{name}: {unknown} are not among possible_agents"
             elif list(agents) != [agent for agent in possible if agent in agents]:
-                reason = f"{name}: {list(agents)}, while possible_agents has the order {list(possible)}"
-                self.report("agents-in-order", reason, transition)
+                order = f"{list(agents)}, while possible_agents has the order {list(possible)}"
+                yield "agents-in-order", f"{name}: {order}"
 
-    def _observe_masks(self, transition: Transition) -> None:
-        for agent in transition.reply.acting:
-            mask, spec = self.driver.action_mask(agent, transition.reply), self.driver.action_specs.get(agent)
+    def _observe_masks(self, reply: Reply) -> Findings:
+        for agent in reply.acting:
+            mask, spec = self.driver.action_mask(agent, reply), self.driver.action_specs.get(agent)
             if mask is None or not isinstance(spec, Discrete):
                 continue
             self.rollout.masks += 1
-            array = np.asarray(mask)
-            path = self.driver.label("action mask", agent)
+            array, path = np.asarray(mask), self.driver.label("action mask", agent)
             if array.shape != (spec.n,):
-                reason = f"{path}: expected the shape ({spec.n},), got {array.shape}"
-                self.report("mask-legal", reason, transition)
+                yield "mask-legal", f"{path}: expected the shape ({spec.n},), got {array.shape}"
             elif not array.any():
-                self.report("mask-legal", f"{path}: it allows no action, though the agent acts next", transition)
+                yield "mask-legal", f"{path}: it allows no action, though the agent acts next"
 
-    def _observe_reward_sum(self, transition: Transition) -> None:
+    def _observe_reward_sum(self, reply: Reply) -> Findings:
         if not declares_zero_sum(self.driver):
             return
-        for reward in transition.reply.rewards.values():
-            if isinstance(reward, (bool, int, float, np.number)):
-                self._reward_sum += float(reward)
-                self._reward_scale += abs(float(reward))
-        if transition.reply.over and abs(self._reward_sum) > 1e-6 * max(1.0, self._reward_scale):
-            self.report("zero-sum", f"the rewards of all agents sum to {self._reward_sum:g}", transition)
+        numbers = [float(one) for one in reply.rewards.values() if isinstance(one, (bool, int, float, np.number))]
+        self._reward_sum += sum(numbers)
+        self._reward_scale += sum(map(abs, numbers))
+        if reply.over and abs(self._reward_sum) > 1e-6 * max(1.0, self._reward_scale):
+            yield "zero-sum", f"the rewards of all agents sum to {self._reward_sum:g}"
