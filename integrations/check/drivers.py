@@ -252,8 +252,8 @@ class _AgentsDriver(Driver):
         names = ("observations", "rewards", "terminations", "truncations", *("discounts", "infos")[6 - self.size :])
         values = map(_mapping, unpack(self.env.step(actions), self.size, "step"), names)
         observations, rewards, terminated, truncated, *discounts, infos = values
-        agents, acting = self._in_play(infos)
-        return Reply(observations, infos, agents, acting, rewards, terminated, truncated, *discounts[:1])
+        in_play, given = self._in_play(infos), discounts[0] if discounts else {}
+        return Reply(observations, infos, *in_play, rewards, terminated, truncated, given)
 
     @abstractmethod
     def _in_play(self, infos: Mapping[Agent, Any]) -> tuple[tuple[Agent, ...], tuple[Agent, ...]]:
