@@ -44,7 +44,7 @@ import numpy as np
 from envpool.python.envpool import EnvPoolMixin  # pyright: ignore[reportMissingImports]
 from numpy.typing import ArrayLike, NDArray
 
-from envoi import Array, BatchEnv, Infos, LossyConversion, Reset, SpecError, Step
+from envoi import Array, BatchEnv, Infos, LossyConversion, Reset, SpecError
 from envoi.errors import EpisodeError, MissingBackend, SnapshotUnsupported, UnknownName, nearest
 from envoi.lane_values import put
 from envoi.protocol import batch_env
@@ -161,10 +161,8 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         self._over, self._observation, self._begun = self._over & ~chosen, observation, True
         return batch_env.make_batch_reset((observation, Infos(infos)))
 
-    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
-        restart, hold = batch_env.step_masks(self, restart, hold)
+    def advance(self, action: Any, restart: Mask | None, hold: Mask | None, idle: Mask | None) -> tuple[Any, ...]:
         self._check_begun("step")
-        idle = batch_env.either(restart, hold)
         over = self._over if idle is None else self._over & ~idle
         if restart is not None and np.count_nonzero(restart & ~self._over):
             live = np.flatnonzero(restart & ~self._over).tolist()
@@ -177,11 +175,10 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         if len(index):
             return self._step_some(action, index, over, restart)
         self._check("step", over)
-        rewards, none = np.zeros((n, *self.reward_spec.shape), self.reward_spec.dtype), np.zeros(n, bool)
-        discounts, infos = default_discounts(self.discount_spec, none), Infos([{} for _ in range(n)])
-        return batch_env.make_batch_step((self._observation, rewards, none, none.copy(), discounts, infos))
+        rewards = np.zeros((n, *self.reward_spec.shape), self.reward_spec.dtype)
+        return self._observation, rewards, None, None, None, Infos([{} for _ in range(n)])
 
-    def _step_some(self, action: Any, index: NDArray[np.intp], over: Mask, restart: Mask | None) -> Step:
+    def _step_some(self, action: Any, index: NDArray[np.intp], over: Mask, restart: Mask | None) -> tuple[Any, ...]:
         """Steps some lanes while the others pause; returns the step of all lanes."""
         self._check("step", over)
         n, rewarder = self.batch_size, self._rewarder
@@ -200,8 +197,7 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         if rewarder is not None:
             idle = np.isin(np.arange(n), index, invert=True)
             reward = self._rewarded(reward, before, action, idle if restart is None else idle | restart)
-        discount = default_discounts(self.discount_spec, terminated)
-        return batch_env.make_batch_step((observation, reward, terminated, truncated, discount, infos))
+        return observation, reward, terminated, truncated, None, infos
 
     def _check(self, call: str, over: Mask) -> None:
         self._check_begun(call)

@@ -9,9 +9,9 @@ from typing import Any, TypeGuard, cast
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
-from envoi import EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
+from envoi import EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError
 from envoi.lane_values import lane, put_lanes, stack
-from envoi.protocol.batch_env import Mask, make_batch_reset, make_batch_step, step_masks
+from envoi.protocol.batch_env import Mask, make_batch_reset
 from envoi.protocol.env import ENDED_LANES
 from envoi.seeding import batch_streams, check_seed, lane_seeds
 from envoi.spec import zeros
@@ -146,9 +146,8 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         words = [0 if one is None else one for one in seeds]
         return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)
 
-    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
+    def advance(self, action: Any, restart: Mask | None, hold: Mask | None, idle: Mask | None) -> tuple[Any, ...]:
         self._check_begun("step")
-        restart, _ = step_masks(self, restart, hold)
         self._check_restart(np.zeros(self.batch_size, bool) if restart is None else restart)
         self._check_actions(action)
         rewarder = self._rewarder
@@ -161,13 +160,13 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         self._kept, self._beginning = np.zeros(self.batch_size, bool), None
         if self.mode is AutoresetMode.SAME_STEP and np.count_nonzero(over):
             observation, infos = self._end(observation, infos, entries, over)
-        discount = 1.0 - terminated
+        discount = None
         if "discount" in entries or "discount" in entries.get("final_info", ()):
             discount, infos = self._discounts(infos, terminated)
         self._over, self._observation = over, observation
         if rewarder is not None:
             reward = self._rewarded(reward, before, action, restart)
-        return make_batch_step((observation, reward, terminated, truncated, discount, infos))
+        return observation, reward, terminated, truncated, discount, infos
 
     def _step_source(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         return self.source.step(action)

@@ -349,6 +349,7 @@ class ImportedBatch(Imported, BatchEnv):
     """Base of importers of batches whose lanes the source steps together."""
 
     _memory = ("_observation", "_over", "_begun")
+    _planned = ("_written_step",)
 
     def __init__(self, source: Any, n: int, copy: Copy = "auto") -> None:
         BatchEnv.__init__(self, n)

@@ -10,7 +10,7 @@ import numpy as np
 
 from envoi import Array, Env, EpisodeError, Infos, Reset, SpecError, Step
 from envoi.lane_values import take
-from envoi.protocol.batch_env import as_mask, step_masks
+from envoi.protocol.batch_env import as_mask
 from envoi.protocol.env import ENDED_LANES, make_step
 from envoi.protocol.process import Info
 from envoi.seeding import batch_streams, lane_seeds
@@ -211,9 +211,8 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
                 raise
             return super()._call_seed_method(lane_seeds(seed, self.batch_size))
 
-    def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
-        begin, _ = step_masks(self, restart, hold)
-        begin = np.zeros(self.batch_size, bool) if begin is None else begin
+    def advance(self, action: Any, restart: Any, hold: Any, idle: Any) -> tuple[Any, ...]:
+        begin = np.zeros(self.batch_size, bool) if restart is None else restart
         self._check_lanes(begin)
         self._check_actions(action)
         rewarder, form = self._rewarder, self._form

@@ -11,16 +11,7 @@ from numpy import array
 from .. import tree
 from ..errors import ContextError, EpisodeError, SpecError
 from ..lane_values import lane, stack
-from ..protocol.batch_env import (
-    BatchEnv,
-    Mask,
-    as_mask,
-    check_count,
-    full_lanes_step,
-    make_batch_reset,
-    make_batch_step,
-    step_masks,
-)
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, check_count, make_batch_reset, make_batch_step
 from ..protocol.env import ENDED_LANES, NOT_RESET, Reset, Step
 from ..protocol.fast_steps import fast_step, rows_step
 from ..protocol.infos import Infos
@@ -50,6 +41,7 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
     """
 
     memory = ("_last", "_over", "_begun", "_together")
+    _passing = ("_written_step", "_step")  # which step this environment
 
     def __init__(self, env: MultiEnv) -> None:
         super().__init__(env)
@@ -144,21 +136,7 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
         if self.env.turn is not None:
             raise SpecError(f"env: expected agents that act simultaneously, got the turn of {self.env.turn}")
 
-    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
-        return full_lanes_step(self.step_values(action, restart, hold), self.discount_spec, self.batch_size)
-
-    def step_values(
-        self, action: Any, restart: Mask | None = None, hold: Mask | None = None
-    ) -> tuple[Any, Any, Any, Any, Any, Any]:
-        """Runs `step` and returns its six values as a tuple. All-False flags and default discounts are None.
-
-        Args:
-            action: The actions of all lanes, with leaves of shape (n, …).
-            restart: The lanes to reset instead of stepping, bool of shape (n,), or None.
-            hold: Must be None, because the agents act simultaneously.
-        """
-        if restart is not None or hold is not None:
-            restart, _ = step_masks(self, restart, hold)
+    def advance(self, action: Any, restart: Mask | None, hold: Mask | None, idle: Mask | None) -> tuple[Any, ...]:
         if restart is not None or not self._together:
             return self._uneven_step(action, restart)
         lanes = action if self._is_flat else [lane(self.action_spec, action, i) for i in range(self.batch_size)]
@@ -268,9 +246,6 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
         if not self._begun:
             raise EpisodeError(f"observation: {NOT_RESET}")
         return stack(self.observation_spec, self._shown())
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_step"}  # which steps this environment
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

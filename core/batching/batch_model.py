@@ -12,9 +12,8 @@ from .. import tree
 from ..authoring.model import Model
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported, nearest
 from ..lane_values import lane, put, take
-from ..protocol.batch_env import Mask, check_count
+from ..protocol.batch_env import LANES_VALUES, Mask, check_count, masks_of
 from ..protocol.env import NOT_RESET, Env, Reset, Step, refuse_masks
-from ..protocol.fast_steps import LANES_VALUES, masks_of
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 from ..protocol.reset_options import CONTEXT, as_mapping, split

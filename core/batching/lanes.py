@@ -15,17 +15,13 @@ from ..lane_values import lane, splitter, stack, stacker
 from ..protocol.batch_env import (
     BatchEnv,
     Mask,
-    as_lanes_step,
     as_mask,
     check_count,
     default_discounts,
     each_of,
-    either,
-    full_lanes_step,
     make_batch_reset,
-    step_masks,
 )
-from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Env, Reset, Step
+from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Env, Reset
 from ..protocol.fast_steps import fast_step
 from ..protocol.infos import Infos
 from ..protocol.process import Info, Snapshot
@@ -34,8 +30,6 @@ from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams, StreamStates, batch_streams, lane_seeds
 from ..spec import Array, SpecTree, spec_difference
 from ..spec.base import shown
-from ..steps.flat import flat_step
-from ..steps.program import Program
 
 if TYPE_CHECKING:
     from ..context import ContextSpace
@@ -63,6 +57,7 @@ class Lanes(BatchEnv):
     lanes_can_wait = True
     shares_streams: bool = False
 
+    _passing = ("_written_step", "_plan")
     _plan: _LoopPlan | None = None  # made at the first step, and again by copies
     _all_begun: bool = False  # True if all lanes have begun, as far as is known
 
@@ -138,21 +133,9 @@ class Lanes(BatchEnv):
             raise EpisodeError(f"{what}: {NOT_RESET}{advice}") from error
         self._all_begun = True
 
-    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
-        return full_lanes_step(self.step_values(action, restart, hold), self.discount_spec, self.batch_size)
-
-    def step_values(
-        self, action: Any, restart: Mask | None = None, hold: Mask | None = None
+    def advance(
+        self, action: Any, restart: Mask | None, hold: Mask | None, idle: Mask | None
     ) -> tuple[Any, Any, Any, Any, Any, Infos]:
-        """Runs `step` and returns its six values as a tuple. All-False flags and default discounts are None.
-
-        Args:
-            action: As for `step`.
-            restart: As for `step`.
-            hold: As for `step`.
-        """
-        restart, hold = step_masks(self, restart, hold)
-        idle = either(restart, hold)
         over = self._over if idle is None else self._over & ~idle
         if np.count_nonzero(over):  # before any lane has acted
             raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
@@ -208,10 +191,6 @@ class Lanes(BatchEnv):
             plan.stack_discounts(discounts, ends),
             Infos(infos) if any(infos) else Infos(columns={}, n=n),
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Written steps are not copied: those of a copy would step the original.
-        return {name: value for name, value in vars(self).items() if name != "_plan"}
 
     @property
     def state(self) -> tuple[Any, ...]:
@@ -385,10 +364,8 @@ class LaneColumns(BatchEnv):
     _begun = False
     _observation: Any = None
     _next: Any = None  # what a computed step makes of the columns
-    _written_step: Any = None
     advance: Callable[..., tuple[Any, ...]]
     commit: Callable[[], None]
-    step_program: Callable[..., Program]
 
     def reset(
         self,
@@ -425,11 +402,6 @@ class LaneColumns(BatchEnv):
         """Restores the streams after a reset that failed."""
         self._streams = before
 
-    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
-        if self._written_step is None:
-            self._written_step = flat_step(type(self).step_program, as_lanes_step, self)
-        return self._written_step(self, action, restart, hold)
-
     def _refuse(self, over: Mask) -> None:
         """Raises an error if lanes that act have ended or have not been reset."""
         if not self._begun:
@@ -443,10 +415,6 @@ class LaneColumns(BatchEnv):
         if not self._begun:
             raise EpisodeError(f"observation: {NOT_RESET}")
         return self._observation
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Written steps are not copied: those of a copy would step the original.
-        return {name: value for name, value in vars(self).items() if name != "_written_step"}
 
 
 StreamsOf: TypeAlias = Literal["lanes", "batch"]

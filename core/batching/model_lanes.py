@@ -18,9 +18,8 @@ from ..authoring.model import Model, optional_functions, written_functions
 from ..compiling.choice import Choice, Compiled, check_compiled, check_equal
 from ..errors import ContextError, EpisodeError, NotCompilable, SnapshotUnsupported, SpecError
 from ..lane_values import lane, put, put_lanes, splitter, stack, take
-from ..protocol.batch_env import Mask, as_mask, check_count, either, step_masks
+from ..protocol.batch_env import LANES_VALUES, Mask, as_mask, check_count, either, masks_of, step_masks
 from ..protocol.env import NOT_RESET, Env
-from ..protocol.fast_steps import LANES_VALUES, masks_of
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot, taking_back
 from ..protocol.reset_options import CONTEXT, of_the_episode
@@ -225,7 +224,7 @@ class ModelLanes(LaneColumns, Lanes):
         )
         return Program((stage,), self.step_record, state="batch.next_state", opening=masks_of(self))
 
-    def advance(
+    def advance(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, action: Any, restart: Mask | None, hold: Mask | None, limit: int = 0, under: Coming | None = None
     ) -> tuple[Any, ...]:
         """Computes a step without storing it; see `commit`.
@@ -663,8 +662,7 @@ class ModelLanes(LaneColumns, Lanes):
         # Without the kernel, which is not pickled but compiled or loaded again.
         self._take_contexts()
         self.use_states()
-        held = {name: value for name, value in vars(self).items() if name not in self._passing}
-        return {**held, "choice": Choice(self.choice.wanted)}
+        return {**super().__getstate__(), "choice": Choice(self.choice.wanted)}
 
 
 class _Episodes:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, cast, overload
+from typing import Any, ClassVar, NamedTuple, TypeAlias, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,16 @@ from ..errors import SpecError
 from ..lane_values import stack
 from ..spec import SpecTree, sample
 from ..spec.base import shown
-from ..steps.flat import Finish
-from ..steps.program import VALUES, Program
+from ..steps.flat import Finish, flat_step
+from ..steps.program import VALUES, Program, Stage, library_name
 from ..tree import map_leaves
 from .env import Env, Reset, Step
 from .infos import Infos
 
 Mask: TypeAlias = NDArray[np.bool_]
+
+LANES_VALUES = f"{', '.join(VALUES)}, over"
+"""The registers of a batch's step; flags and `over` (the lanes that have ended) are None if all are False."""
 
 
 class LanesStep(NamedTuple):
@@ -70,6 +73,8 @@ def as_mask(mask: Any, n: int, what: str) -> Mask | None:
 class BatchEnv(Env):
     """A batch of n lanes of one environment. Specs describe a single lane; values have a leading axis of size n.
 
+    A subclass defines `reset`, and `step` or `advance`.
+
     Args:
         n: The number of lanes.
 
@@ -86,6 +91,9 @@ class BatchEnv(Env):
     batch_size: int  # pyright: ignore[reportIncompatibleVariableOverride]
     restarts: frozenset[str] = frozenset({"step", "reset", "live"})
     lanes_can_wait: bool = False
+
+    _passing: ClassVar[tuple[str, ...]] = ("_written_step",)  # what copies and pickles omit
+    _written_step: Any = None
 
     def __init__(self, n: int) -> None:
         if n < 1:
@@ -128,7 +136,38 @@ class BatchEnv(Env):
             EpisodeError: A lane that must act has not been reset, or has ended.
             SpecError: A lane is in both masks, or the lanes of this batch cannot pause; see `lanes_can_wait`.
         """
+        if self._written_step is None:
+            self._written_step = flat_step(type(self).step_program, as_lanes_step, self)
+        return self._written_step(self, action, restart, hold)
+
+    def advance(self, action: Any, restart: Mask | None, hold: Mask | None, idle: Mask | None) -> tuple[Any, ...]:
+        """Steps the lanes for `step`, which has checked the masks; they are None if they select no lane.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+            hold: As for `step`.
+            idle: The lanes that do not act, because they are in one of the masks.
+
+        Returns:
+            The six values of a step. Flags that are all False, and default discounts, may be None.
+        """
         raise NotImplementedError
+
+    def step_program(self) -> Program:
+        """Returns the program of a step: one stage that calls `advance`."""
+        stage = Stage(
+            f"{library_name(type(self), 'a batch')}: a step of all lanes",
+            f"{', '.join(VALUES)} = batch.advance(action, restart, hold, idle)\nover = None",
+            {"batch": self},
+            save="_back0 = batch.hold_episode()",
+            undo="_back0()",
+        )
+        return Program((stage,), self.step_record, opening=masks_of(self))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Written steps are not copied: those of a copy would step the original.
+        return {name: value for name, value in vars(self).items() if name not in self._passing}
 
     def seeds_of_lanes(self, seed: int) -> list[int]:
         """Returns the seed that `reset(seed=seed)` gives to each lane's generator (equal seeds if lanes share one)."""
@@ -153,6 +192,17 @@ class BatchEnv(Env):
     def sample_action(self) -> Any:
         rng = self.streams.action
         return stack(self.action_spec, [sample(self.action_spec, rng) for _ in range(self.batch_size)])
+
+
+def masks_of(batch: Env) -> Stage:
+    """Returns the first stage of a batch, which checks the masks."""
+    masks = """\
+idle = None
+if restart is not None or hold is not None:
+    restart, hold = step_masks(batch, restart, hold)
+    idle = either(restart, hold)"""
+    names: dict[str, Any] = {"step_masks": step_masks, "either": either, "batch": batch}
+    return Stage("the lanes that begin, and those that pause", masks, names)
 
 
 def step_masks(batch: Any, restart: Any = None, hold: Any = None) -> tuple[Mask | None, Mask | None]:

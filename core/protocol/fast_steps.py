@@ -1,12 +1,12 @@
 """Finds the fastest step of an environment that other layers may call, unless a user overrides `step`.
 
-One lane, several agents, and batches of models with the wrappers around them step by a program, see
-`envoi.steps.program`. Other batches have whole methods beside `step`:
+Environments and the wrappers around them step by a program, see `envoi.steps.program`. Importers of several agents
+have whole methods beside `step`:
 
 | method | result | look-up | pays for the row of `benchmarks/conversion.py` |
 |---|---|---|---|
 | `step_program()` | the stages of a step | `program_of` | Model → gymnasium, over one by hand |
-| `step_values(…)`, of agents `source_step` | the values of a step | `fast_step` | PettingZoo parallel → RLlib |
+| `source_step(actions)` | the values of a step | `fast_step` | PettingZoo parallel → RLlib |
 | `step_rows(actions)` | all observations as one array | `rows_step` | PettingZoo parallel → vector env |
 
 Each method is used unless a user overrides `step`; `_beside_step` has this rule for all of them.
@@ -21,15 +21,12 @@ from ..errors import SpecError
 from ..steps.flat import SIX_VALUES, Finish, flat_step
 from ..steps.program import VALUES, Program, Stage, library_name, source_of
 from ..steps.record import Record
-from .batch_env import either, step_masks
+from .batch_env import LANES_VALUES, masks_of
 from .process import Process
 
 if TYPE_CHECKING:
     from .env import Env
     from .multi_env import MultiEnv
-
-LANES_VALUES = f"{', '.join(VALUES)}, over"
-"""The registers of a batch's step; flags and `over` (the lanes that have ended) are None if all are False."""
 
 VALUES_AND_ENDS = Finish("the values of many lanes, and the lanes that have ended", f"return {LANES_VALUES}")
 
@@ -47,8 +44,6 @@ def fast_step(env: Env | MultiEnv) -> StepValues:
     that is patched later is not. Functions of a model that are patched later are called: those that its author wrote
     at once, the other ones from the next reset on.
     """
-    if not hasattr(env, "possible_agents") and _beside_step(env, "step_program", None) is None:
-        return _beside_step(env, "step_values", env.step)
     return _beside_step(env, "source_step", None) or step_around(env, lambda program: SIX_VALUES)
 
 
@@ -66,29 +61,16 @@ def program_of(env: Env | MultiEnv) -> Program:
 def program_that_calls(env: Env | MultiEnv) -> Program:
     """Returns a program with a single stage, which calls the environment's `step`."""
     title = f"{library_name(type(env), 'a layer')}: called as it is"
-    own_values = _beside_step(env, "step_values", None)
-    names: dict[str, Any] = {"inner_step": own_values or env.step, "inner": env}
+    names: dict[str, Any] = {"inner_step": env.step, "inner": env}
     # A copy of the actions of several agents, for who overrides `step` may change it.
     given, end, opening = "{**action}" if hasattr(env, "possible_agents") else "action", "", None
     if getattr(env, "batch_size", None) is not None:
-        given, end, opening = "action, restart, hold", "\nover = None", masks_of(cast("Any", env))
-        if own_values is None:
-            given, names["given_masks"] = "action, *given_masks(restart, hold)", _given_masks
+        given, names["given_masks"] = "action, *given_masks(restart, hold)", _given_masks
+        end, opening = "\nover = None", masks_of(cast("Any", env))
     call = f"{', '.join(VALUES)} = inner_step({given}){end}"
     save, undo = "_back0 = inner.hold_episode()", "_back0()"
     stage = Stage(title, call, names, guarded=True, save=save, undo=undo)
     return Program((stage,), record_of(env), opening=opening)
-
-
-def masks_of(batch: Env) -> Stage:
-    """Returns the first stage of a batch, which checks the masks."""
-    masks = """\
-idle = None
-if restart is not None or hold is not None:
-    restart, hold = step_masks(batch, restart, hold)
-    idle = either(restart, hold)"""
-    names: dict[str, Any] = {"step_masks": step_masks, "either": either, "batch": batch}
-    return Stage("the lanes that begin, and those that pause", masks, names)
 
 
 def record_of(env: Env | MultiEnv) -> Record:
@@ -121,15 +103,15 @@ def rows_step(env: MultiEnv) -> Callable[[Sequence[Any]], tuple[Any, ...]] | Non
 def _beside_step(env: Env | MultiEnv, name: str, otherwise: Any) -> Any:
     """Returns the named method, which envoi calls in place of `step`; `otherwise` if a user overrides `step`.
 
-    `step` counts as overridden if a subclass of the method's class defines `step` or `step_values`, or if it is patched
-    onto the instance.
+    `step` counts as overridden if a subclass of the method's class defines `step`, or if it is patched onto the
+    instance.
     """
     # Not by `vars(env)`: CPython 3.11 reads an object's attributes more slowly once its dict was asked for.
     if getattr(env.step, "__func__", None) is type(env).step:
         for kind in type(env).__mro__:
             if name in vars(kind):
                 return getattr(env, name)
-            if "step" in vars(kind) or "step_values" in vars(kind):
+            if "step" in vars(kind):
                 break
     return otherwise
 

@@ -13,6 +13,7 @@ from envoi.adapters import to_gymnasium_vector
 from envoi.adapters.pettingzoo import FromPettingZoo, from_pettingzoo
 from envoi.batching.agents_as_lanes import WAITING
 from envoi.lane_values import lane
+from envoi.protocol.fast_steps import fast_step
 from envoi.protocol.multi_env import SYNTHETIC
 
 pytest.importorskip("ray.rllib")
@@ -181,7 +182,7 @@ def test_steps_stay_quick_after_an_automatic_reset(numpy):
     lanes.reset()
     over = None
     for time in [1, 2, 3, 4, 5, 6, 0, 1, 2]:
-        observation, reward, terminated, truncated, discount, _ = lanes.step_values(np.ones(3, int), over)
+        observation, reward, terminated, truncated, discount, _ = fast_step(lanes)(np.ones(3, int), over)
         assert observation[:, 0].tolist() == [10 * time] * 3
         assert reward.tolist() == [time] * 3
         # A quiet step leaves these out, also where a mask restarts none.
@@ -224,7 +225,7 @@ def test_a_form_honours_a_subclass_with_a_step_of_its_own():
 def test_lanes_are_gone_back_to():
     lanes = envoi.AgentLanes(from_pettingzoo(Parallel()))
     lanes.reset()
-    lanes.step_values(np.ones(3, int))
+    fast_step(lanes)(np.ones(3, int))
     snapshot, before = lanes.snapshot(), lanes.observation.tolist()
     after = lanes.step(np.ones(3, int)).observation.tolist()
     lanes.restore(snapshot)

@@ -233,7 +233,7 @@ def test_layers_are_named_by_the_librarys_classes():
     ("env", "title"),
     [
         (lambda: envoi.batch(Walk, 2), "Model: the functions that its author wrote, one lane after the other"),
-        (lambda: envoi.Lanes([Walk(), Walk()]), "Lanes: called as it is"),
+        (lambda: envoi.Lanes([Walk(), Walk()]), "Lanes: a step of all lanes"),
     ],
 )
 def test_plain_steps_say_what_they_are_of(env, title):

@@ -32,12 +32,10 @@ from ...protocol.batch_env import (
     Mask,
     as_mask,
     check_count,
-    either,
     full_lanes_step,
     make_batch_reset,
-    step_masks,
 )
-from ...protocol.env import ENDED_LANES, NOT_RESET, Env, Reset, Step
+from ...protocol.env import ENDED_LANES, NOT_RESET, Env, Reset
 from ...protocol.infos import Infos
 from ...protocol.process import Info, Snapshot
 from ...rewards.rewarder import Rewarder, RewardFunction
@@ -66,9 +64,10 @@ def _in_turn(method: Callable[Concatenate[WorkerLanes, P], T]) -> Callable[Conca
     @wraps(method)
     def call(self: WorkerLanes, *args: P.args, **kwargs: P.kwargs) -> T:
         pool = self._pool  # pyright: ignore[reportPrivateUsage] (a decorator of methods)
-        pool.check(method.__name__.removesuffix("_values"))
+        name = "step" if method.__name__ == "advance" else method.__name__
+        pool.check(name)
         with pool.lock:
-            pool.check(method.__name__.removesuffix("_values"))
+            pool.check(name)
             return method(self, *args, **kwargs)
 
     return call
@@ -179,14 +178,9 @@ class WorkerLanes(Lanes):
         self._over &= ~chosen
         return make_batch_reset((self.observation, Infos(infos)))
 
-    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
-        return full_lanes_step(self.step_values(action, restart, hold), self.discount_spec, self.batch_size)
-
     @_in_turn
-    def step_values(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> StepFields:
+    def advance(self, action: Any, restart: Mask | None, hold: Mask | None, idle: Mask | None) -> StepFields:
         n, lost = self.batch_size, self._lost
-        restart, hold = step_masks(self, restart, hold)
-        idle = either(restart, hold)
         over = self._over if idle is None else self._over & ~idle
         lanes: Sequence[int] = range(n) if hold is None else np.flatnonzero(~hold).tolist()
         if self._sent:
