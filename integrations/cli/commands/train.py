@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 from rich.console import Console
@@ -25,7 +25,6 @@ from envoi.context import read_contexts
 from ...env_contexts import confirm_many
 from ...rllib import Job, Outcome, Report, RunFolder, Settings
 from ...rllib.algorithms import ALGORITHMS, find
-from ...rllib.batched_runner import Runner
 from ...rllib.multi_agent.grouping import WAYS
 from ...rllib.run_folder import FolderTaken
 from ...rllib.settings import CURRICULA, DEFAULT_STOP_STEPS, SCHEDULERS, TRACKERS, parse_assignments, read_config_file
@@ -36,156 +35,128 @@ from ..option_types import ENV_EXAMPLES, env_argument, flag, real, text, whole
 SPEC_CHECKS: Mapping[str, Any] = {"full": True, "sample": "sample", "off": False}
 """The values of `--check-specs`, and those of `Settings.check_specs`."""
 _NOTE = "[yellow]note:[/yellow]"
-_SWEEP: dict[str, Any] = {"rich_help_panel": "Sweeps"}
-_ENV: dict[str, Any] = {"rich_help_panel": "How to treat the env"}
-_stop: Any = partial(real, rich_help_panel="When to stop", show_default=False)
-_learn: Any = partial(text, rich_help_panel="How to learn", show_default=False)
-_contexts: Any = partial(text, rich_help_panel="Contexts", metavar="FILE|SPEC")
-_place: Any = partial(whole, rich_help_panel="Where to run")
-
-
-@command("train")
-def _train(
-    context: typer.Context,
-    env: Annotated[str | None, env_argument()] = None,
-    algo: Annotated[str, text(f"The algorithm: {', '.join(ALGORITHMS)}.", words=ALGORITHMS)] = "PPO",
-    out: Annotated[
-        Path | None, text("The output folder, new or empty.", metavar="PATH", show_default="runs/<env>-<algo>")
-    ] = None,
-    resume: Annotated[bool, flag("--resume", "Continue the run in --out.")] = False,
-    config: Annotated[
-        Path | None,
-        text("A YAML file of settings, such as a run's config.yaml; options win.", metavar="PATH", show_default=False),
-    ] = None,
-    stop_return: Annotated[float | None, _stop("Mean return over the last 100 episodes.")] = None,
-    stop_steps: Annotated[
-        int | None,
-        whole("Env steps.", rich_help_panel="When to stop", show_default=f"{DEFAULT_STOP_STEPS:,} if no --stop-…"),
-    ] = None,
-    stop_minutes: Annotated[float | None, _stop("Minutes of this call.")] = None,
-    assignments: Annotated[
-        list[str] | None,
-        _learn(
+_OPTIONS: Mapping[str | None, Mapping[str, Any]] = {
+    None: {
+        "env": env_argument(),
+        "algo": text(f"The algorithm: {', '.join(ALGORITHMS)}.", words=ALGORITHMS),
+        "out": text("The output folder, new or empty.", metavar="PATH", show_default="runs/<env>-<algo>"),
+        "resume": flag("--resume", "Continue the run in --out."),
+        "config": text("A YAML file of settings, such as a run's config.yaml; options win.", metavar="PATH"),
+    },
+    "When to stop": {
+        "stop_return": real("Mean return over the last 100 episodes."),
+        "stop_steps": whole("Env steps.", show_default=f"{DEFAULT_STOP_STEPS:,} if no --stop-…"),
+        "stop_minutes": real("Minutes of this call."),
+    },
+    "How to learn": {
+        "assignments": text(
             "A setting of RLlib, such as train_batch_size_per_learner=4096, model_config.fcnet_hiddens=[64,64] or "
             "env_config.size=5; several times for several.",
             "--set",
             metavar="NAME=VALUE",
         ),
-    ] = None,
-    lr: Annotated[
-        str | None,
-        _learn("Short for --set lr=X; several for grid_search.", metavar="X[,X…]", show_default="the algorithm's"),
-    ] = None,
-    seed: Annotated[int, whole("Seed of the first trial.", rich_help_panel="How to learn")] = 0,
-    module: Annotated[str | None, _learn("An RLModule class of your own, as python:module:Class.")] = None,
-    policies: Annotated[
-        str | None,
-        _learn(f"The policies of several agents: {', '.join(WAYS)}.", words=WAYS, show_default="by the agents' spaces"),
-    ] = None,
-    contexts: Annotated[
-        str | None,
-        _contexts(
+        "lr": text("Short for --set lr=X; several for grid_search.", metavar="X[,X…]", show_default="the algorithm's"),
+        "seed": whole("Seed of the first trial."),
+        "module": text("An RLModule class of your own, as python:module:Class."),
+        "policies": text(
+            f"The policies of several agents: {', '.join(WAYS)}.", words=WAYS, show_default="by the agents' spaces"
+        ),
+    },
+    "Contexts": {
+        "contexts": text(
             "Contexts to train in: a file, or ranges, grids and values such as 'length=0.3..0.7;gravity=9,10'.",
+            metavar="FILE|SPEC",
             show_default="the env's",
         ),
-    ] = None,
-    eval_contexts: Annotated[
-        str | None, _contexts("Contexts of evaluations alone.", show_default="those of training")
-    ] = None,
-    curriculum: Annotated[
-        str | None,
-        _contexts(
+        "eval_contexts": text("Contexts of evaluations alone.", metavar="FILE|SPEC", show_default="those of training"),
+        "curriculum": text(
             "What chooses --contexts: plr, learning-progress (of successes), learning-progress:LOW,HIGH (of returns).",
             words=CURRICULA,
-            metavar="NAME",
             show_default="in turn",
         ),
-    ] = None,
-    yes: Annotated[bool, flag("--yes", "Take more than 100,000 contexts.", rich_help_panel="Contexts")] = False,
-    samples: Annotated[int, whole("Trials for each combination of the grids, with seeds of their own.", **_SWEEP)] = 1,
-    scheduler: Annotated[
-        str | None,
-        text(f"Stop or change poor trials: {', '.join(SCHEDULERS)}.", words=SCHEDULERS, show_default="none", **_SWEEP),
-    ] = None,
-    runner: Annotated[
-        Runner,
-        typer.Option(
-            help="How to sample: sync by RLlib's env runner, batched by envoi's, or auto for the quicker.",
-            rich_help_panel="Where to run",
+        "yes": flag("--yes", "Take more than 100,000 contexts."),
+    },
+    "Sweeps": {
+        "samples": whole("Trials for each combination of the grids, with seeds of their own."),
+        "scheduler": text(
+            f"Stop or change poor trials: {', '.join(SCHEDULERS)}.", words=SCHEDULERS, show_default="none"
         ),
-    ] = "auto",
-    num_env_runners: Annotated[int, _place("Processes that step envs; 0 steps them where the policy learns.")] = 0,
-    num_envs_per_runner: Annotated[
-        int | None, _place("Envs that each process steps together.", show_default="the algorithm's")
-    ] = None,
-    num_learners: Annotated[int, _place("Processes that update the policy; 0 does so in the trial's own.")] = 0,
-    gpus: Annotated[float, real("GPUs of each trial, for its learners.", rich_help_panel="Where to run")] = 0,
-    address: Annotated[
-        str | None,
-        text(
-            "A Ray cluster to train on, such as auto.",
-            metavar="ADDRESS",
-            show_default="local",
-            rich_help_panel="Where to run",
+    },
+    "Where to run": {
+        "runner": typer.Option(
+            help="How to sample: sync by RLlib's env runner, batched by envoi's, or auto for the quicker."
         ),
-    ] = None,
-    check_specs: Annotated[
-        Literal["full", "sample", "off"], typer.Option(help="Check values against the env's spec.", **_ENV)
-    ] = "sample",
-    vectorize: Annotated[
-        bool | None,
-        flag(
+        "num_env_runners": whole("Processes that step envs; 0 steps them where the policy learns."),
+        "num_envs_per_runner": whole("Envs that each process steps together.", show_default="the algorithm's"),
+        "num_learners": whole("Processes that update the policy; 0 does so in the trial's own."),
+        "gpus": real("GPUs of each trial, for its learners."),
+        "address": text("A Ray cluster to train on, such as auto.", metavar="ADDRESS", show_default="local"),
+    },
+    "How to treat the env": {
+        "check_specs": typer.Option(help="Check values against the env's spec."),
+        "vectorize": flag(
             "--vectorize/--no-vectorize",
             "Step the envs of a process as one batch.",
             show_default="if the env has a step for many",
-            **_ENV,
         ),
-    ] = None,
-    action_masks: Annotated[
-        bool | None,
-        flag(
+        "action_masks": flag(
             "--masks/--no-masks",
             "Choose legal actions only, by the env's action masks.",
             show_default="if the env has masks",
-            **_ENV,
         ),
-    ] = None,
-    on_env_error: Annotated[
-        Literal["stop", "restart"],
-        typer.Option(help="What follows an error of the env: stop, or restart the envs of that process.", **_ENV),
-    ] = "stop",
-    max_env_restarts: Annotated[
-        int, whole("Restarts in a row, of a process or its envs, before that is an error.", **_ENV)
-    ] = 3,
-    step_timeout: Annotated[
-        float, real("Seconds after which a step of the env counts as hanging, which is an error.", **_ENV)
-    ] = 60.0,
-    exact: Annotated[
-        bool,
-        flag(
-            "--exact",
-            "Make checkpoints from which --resume continues bit for bit.",
-            rich_help_panel="What to report",
+        "on_env_error": typer.Option(
+            help="What follows an error of the env: stop, or restart the envs of that process."
         ),
-    ] = False,
-    evaluate_every: Annotated[
-        int | None,
-        whole(
+        "max_env_restarts": whole("Restarts in a row, of a process or its envs, before that is an error."),
+        "step_timeout": real("Seconds after which a step of the env counts as hanging, which is an error."),
+    },
+    "What to report": {
+        "exact": flag("--exact", "Make checkpoints from which --resume continues bit for bit."),
+        "evaluate_every": whole(
             "Evaluate without exploration after every N iterations.",
             show_default="10 with --eval-contexts, else never",
-            rich_help_panel="What to report",
         ),
-    ] = None,
-    track: Annotated[
-        list[str] | None,
-        text(
+        "track": text(
             "Report by a logger of Ray Tune too: wandb, mlflow, csv or json; tensorboard has its events anyway.",
             words=TRACKERS,
             metavar="SERVICE",
-            show_default=False,
-            rich_help_panel="What to report",
         ),
-    ] = None,
+    },
+}
+"""The options by panel of the help. Types and defaults are those of `_train`, or else of `Settings`."""
+
+
+def _with_options(function: Any) -> Any:
+    own, types = inspect.signature(function, eval_str=True).parameters, get_type_hints(Settings)
+    parameters = [own["context"]]
+    for panel, options in _OPTIONS.items():
+        for name, option in options.items():
+            option.rich_help_panel = panel
+            one = own.get(name) or own["context"].replace(
+                name=name, default=getattr(Settings, name), annotation=types[name]
+            )
+            parameters.append(one.replace(annotation=Annotated[one.annotation, option]))
+    function.__signature__ = inspect.Signature(parameters)
+    return function
+
+
+@command("train")
+@_with_options
+def _train(
+    context: typer.Context,
+    env: str | None = None,
+    out: Path | None = None,
+    resume: bool = False,
+    config: Path | None = None,
+    assignments: list[str] | None = None,
+    lr: str | None = None,
+    policies: str | None = None,
+    yes: bool = False,
+    check_specs: Literal["full", "sample", "off"] = "sample",
+    vectorize: bool | None = None,
+    action_masks: bool | None = None,
+    track: list[str] | None = None,
+    **settings: Any,
 ) -> None:
     """Train a policy with RLlib, as a Ray Tune job.
 
@@ -209,7 +180,7 @@ def _train(
     values = given_settings(options, assignments or (), lr, config)
     if values.get("env") is None and not resume:
         raise envoi.EnvoiError(f"which env? Give its name, {ENV_EXAMPLES}")
-    find(algo)
+    find(settings["algo"])
     for name in ("contexts", "eval_contexts"):
         if isinstance(values.get(name), str):  # another value of a file is refused with the settings
             confirm_many(f"--{name.replace('_', '-')}", read_contexts(values[name]), yes)
