@@ -1,4 +1,4 @@
-"""Finds and replaces the contexts of an env, and compares sets of contexts."""
+"""What training and evaluation ask of an env: its contexts, its spaces, and the first lane of a batch."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import os
 from collections.abc import Iterable, Mapping, Sized
 from typing import Any, cast
 
+import numpy as np
+
 import envoi
+from envoi import BatchEnv, Env, Reset, Step
 from envoi.adapters.shared.loss import warn_user
 from envoi.context import ContextRanges, read_contexts
+from envoi.lane_values import lane, stack
 from envoi.protocol.process import Process
 from envoi.wrapping.delegate import Around
 
@@ -84,3 +88,53 @@ def name_overlap(held_out: Mapping[Any, Any], trained: Iterable[Any], env: envoi
     known = [*trained]
     both = [repr(key) for key, context in held_out.items() if env.fill_context_with_default(context) in known]
     return ", ".join(both[:5]) + (", …" if len(both) > 5 else "")
+
+
+def fits(has: Any, wants: Any) -> bool:
+    """Returns True for spaces of equal shapes, dtypes and counts; bounds may differ, as they do between contexts."""
+    return _layout(has) == _layout(wants)
+
+
+def _layout(space: Any) -> Any:
+    inner = getattr(space, "spaces", None)
+    if inner is not None:
+        named = inner.items() if isinstance(inner, Mapping) else enumerate(inner)
+        return {key: _layout(one) for key, one in named}
+    counts = getattr(space, "n", None), np.asarray(getattr(space, "nvec", ())).tolist()
+    return space.shape, str(space.dtype), counts
+
+
+class FirstLane(Around[BatchEnv], Env):
+    """The first lane of a batch as an env. The other lanes take the same actions; their results are dropped."""
+
+    memory = ("_restart",)
+
+    def __init__(self, env: BatchEnv) -> None:
+        super().__init__(env)
+        self._restart: Any = None
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        observation, infos = self.env.reset(seed=seed, options=options)
+        self._restart = None
+        return Reset(lane(self.observation_spec, observation, 0), dict(infos[0]))
+
+    def step(self, action: Any) -> Step:
+        actions = stack(self.action_spec, [action] * self.env.batch_size)
+        observation, reward, terminated, truncated, discount, infos = cast(
+            "tuple[Any, ...]", self.env.step(actions, self._restart)
+        )
+        others = np.array(terminated | truncated)
+        others[0] = False
+        self._restart = others if others.any() else None
+        return Step(
+            lane(self.observation_spec, observation, 0),
+            lane(self.reward_spec, reward, 0),
+            bool(terminated[0]),
+            bool(truncated[0]),
+            lane(self.discount_spec, discount, 0),
+            dict(infos[0]),
+        )
+
+    @property
+    def observation(self) -> Any:
+        return lane(self.observation_spec, self.env.observation, 0)

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import envoi
 from envoi.errors import nearest
@@ -42,6 +43,16 @@ def nearest_of_all(name: str, known: Collection[str]) -> str:
     """Returns a hint with the names most similar to an unknown one, if any, and all known names."""
     near, listing = nearest(name, known), ", ".join(known)
     return f"{near} There are: {listing}" if near.endswith("?") else f"there are: {listing}"
+
+
+def check_number(name: str, value: Any, least: float, whole: bool = True, above: bool = False, hint: str = "") -> None:
+    """Checks that a value is a number, or a whole number, of at least `least`, or `above` it."""
+    kind, expected = (int, "a whole number") if whole else (int | float, "a number")
+    if not isinstance(value, bool) and isinstance(value, kind):
+        if value > least or (value == least and not above):
+            return
+        expected = f"a number above {least:g}" if above else f"at least {least:g}"
+    raise envoi.EnvoiError(f"{name}: expected {expected}, got {value!r}{hint}")
 
 
 @contextmanager

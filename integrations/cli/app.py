@@ -1,21 +1,128 @@
-"""The Typer application `envoi`, to which each module in `commands` adds a command."""
+"""What the commands of `envoi` share: the Typer application, kinds of options, and consoles."""
 
 from __future__ import annotations
 
 import inspect
+import json
+import math
+import os
 import re
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from importlib.metadata import version
 from typing import Annotated, Any, cast
 
 import typer
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 import envoi
 from envoi.errors import nearest
 
-from .option_types import Debug, flag
+ENV_EXAMPLES = "such as gymnasium:CartPole-v1, envoi:catch or python:my_module:make_env"
+"""The names of envs that help texts and messages give as examples."""
+PATIENCE = 2.0
+"""Seconds before a command shows its progress."""
+PLAIN_SECONDS = 5.0
+"""Fewest seconds between two lines of progress without a terminal."""
+
+
+# Options: their values, the errors for wrong values, and the completions of shells.
+
+
+def whole(help_text: str, **settings: Any) -> Any:
+    """Returns an option that takes a whole number, also as 1e5 or 100_000."""
+    return typer.Option(help=help_text, parser=_whole_number, **{"metavar": "N", **settings})
+
+
+def real(help_text: str, **settings: Any) -> Any:
+    """Returns an option that takes a number."""
+    return typer.Option(help=help_text, parser=_number, **{"metavar": "X", **settings})
+
+
+def text(help_text: str, *names: str, words: Collection[str] | None = None, **settings: Any) -> Any:
+    """Returns an option that takes any text; the shell completes `words`."""
+    complete = None if words is None else completion(lambda: words)
+    return typer.Option(*names, help=help_text, autocompletion=complete, **{"metavar": "NAME", **settings})
+
+
+def flag(name: str, help_text: str, **settings: Any) -> Any:
+    """Returns an option that takes no value."""
+    return typer.Option(name, metavar="", help=help_text, **settings)
+
+
+def env_argument() -> Any:
+    """Returns the argument that takes the name of an env."""
+    return typer.Argument(help=f"The env, {ENV_EXAMPLES}.", show_default=False, autocompletion=env_names, metavar="ENV")
+
+
+def _whole_number(text: Any) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        number = _number(text, "a whole number")
+    if not number.is_integer():
+        raise typer.BadParameter(f"expected a whole number, got {text!r}")
+    return int(number)
+
+
+def _number(text: Any, what: str = "a number") -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise typer.BadParameter(f"expected {what}, got {text!r}")
+    return number
+
+
+def completion(words: Callable[[], Collection[str]]) -> Callable[[str], list[str]]:
+    """Returns a function that completes the beginning of a value to the words that start with it."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words() if word.startswith(incomplete)]
+
+    return complete
+
+
+def env_names(incomplete: str) -> list[str]:
+    """Returns names of envs that begin with some letters; before a scheme is complete, only schemes."""
+    from envoi.adapters import SCHEMES, names_of
+
+    scheme, colon, _ = incomplete.partition(":")
+    if not colon:
+        return [f"{one}:" for one in SCHEMES if one.startswith(incomplete)]
+    try:
+        return [name for name in names_of(scheme) if name.startswith(incomplete)] if scheme in SCHEMES else []
+    except envoi.MissingBackend:
+        return []
+
+
+def framework_names(incomplete: str) -> list[str]:
+    """Returns lists of frameworks, separated by commas, whose last name begins with some letters."""
+    from envoi.adapters import TARGETS
+
+    before, comma, letters = incomplete.rpartition(",")
+    given = before.split(",")
+    return [f"{before}{comma}{name}" for name in TARGETS if name.startswith(letters) and name not in given]
+
+
+Debug = Annotated[bool, flag("--debug", "Show the traceback of an error.")]
+Json = Annotated[bool, flag("--json", "Print JSON.")]
+EnvName = Annotated[str, env_argument()]
+Episodes = Annotated[int, whole("Number of episodes.")]
+Steps = Annotated[int, whole("Most steps of an episode.")]
+FirstSeed = Annotated[int, whole("Seed of the first episode.")]
+PicturesASecond = Annotated[float | None, real("Pictures a second.", show_default="the env's")]
+
+
+# The application.
 
 
 class _EndOfFile(Exception):
@@ -41,7 +148,7 @@ class _Command(_Help, TyperCommand):
             return super().invoke(ctx)
         except envoi.EnvoiError as error:
             given: Any = {one.name: one.opts[0] for one in self.params if ctx.params.get(one.name) is not None}
-            message = re.sub(r"^\w+(?=:|\[| must )", lambda name: given.get(name[0], name[0]), str(error))
+            message = re.sub(r"^\w+(?=[: \[])", lambda name: given.get(name[0], name[0]), str(error))
             if not message.startswith("--"):
                 raise
             raise envoi.EnvoiError(message) from error
@@ -147,3 +254,79 @@ def _envoi(
     ] = False,
 ) -> None:
     """Any reinforcement-learning environment, in every framework: train on it, evaluate, inspect and check it."""
+
+
+# Consoles.
+
+
+def output_console() -> Console:
+    """Returns the console for the result of a command: as wide as the terminal, without colours if NO_COLOR is set."""
+    return Console(emoji=False, highlight=False)
+
+
+def print_json(document: Any) -> None:
+    """Prints a document as JSON, without escaping characters beyond ASCII."""
+    sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+
+
+def duration(seconds: float) -> str:
+    """Formats a duration."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{seconds:.0f} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+@contextmanager
+def working(
+    on: Console | None = None, *, patience: float | None = None, plain: bool = False, hint: str = ""
+) -> Iterator[Callable[..., None]]:
+    """Provides a function `show(text, at_once=False)` that shows what a command is doing, once `patience` has passed.
+
+    On a terminal it shows a line that changes; elsewhere nothing, or if `plain` a line every few seconds or `at_once`.
+    """
+    # The stderr of this moment, which may be redirected later.
+    console = on or Console(file=sys.stderr, emoji=False, highlight=False, soft_wrap=True)
+    patience = PATIENCE if patience is None else patience
+    began, last, text, spinner = time.monotonic(), -math.inf, "", Spinner("dots")
+
+    def line() -> str:
+        return f"{text} … {duration(time.monotonic() - began)}"
+
+    def render() -> Spinner:
+        spinner.update(text=Text(line() + hint, no_wrap=True, overflow="ellipsis"))
+        return spinner
+
+    # Without redirection: rich would restore the `sys.stdout` that it found, which a check may have redirected, and
+    # would print to a terminal what was redirected to a log.
+    live = Live(get_renderable=render, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+
+    def show(said: str, at_once: bool = False) -> None:
+        nonlocal last, text
+        text, now = said, time.monotonic()
+        if now - began < patience:
+            return
+        if console.is_terminal:
+            live.start()
+        elif plain and (at_once or now - last >= max(PLAIN_SECONDS, (now - began) / 20)):
+            last = now
+            console.print(Text(line()))
+
+    try:
+        yield show
+    finally:
+        live.stop()
+
+
+@contextmanager
+def terminal_console() -> Iterator[Console]:
+    """Provides a console on a copy of stdout's file descriptor, as the descriptor itself may be redirected."""
+    try:
+        copy = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    except (OSError, ValueError):  # stdout is no file, as under a test
+        yield Console(emoji=False, highlight=False, soft_wrap=True)
+        return
+    with copy:
+        yield Console(file=copy, emoji=False, highlight=False, soft_wrap=True)

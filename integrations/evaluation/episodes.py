@@ -31,9 +31,8 @@ from envoi.context.regions import REGIONS
 from envoi.protocol.process import Process
 from envoi.seeding import check_seed
 
-from ..env_contexts import are_regions, contextual_of, name_overlap, read_set, with_contexts
-from ..errors import one_line
-from ..first_lane import FirstLane
+from ..env_contexts import FirstLane, are_regions, contextual_of, name_overlap, read_set, with_contexts
+from ..errors import check_number, one_line
 from .policies import Acting, EnvOfRun, acting_of, seat, sendable
 from .tables import OVERLAP, check_parquet, write_tables
 
@@ -119,8 +118,8 @@ def evaluate(
             episode did not end; or a number is out of its range.
     """
     for what, number in (("episodes", episodes), ("lanes", lanes), ("workers", workers), ("max_steps", max_steps)):
-        if number is not None and (isinstance(number, bool) or not isinstance(cast("Any", number), int) or number < 1):
-            raise envoi.EnvoiError(f"{what}: expected a whole number of at least 1, got {number!r}")
+        if number is not None:
+            check_number(what, number, 1)
     check_seed(seed)
     if out is not None:
         check_parquet()

@@ -24,11 +24,10 @@ from envoi.adapters import load, to_gymnasium, to_rllib
 from envoi.atomic_write import write_atomically
 
 from ..env_contexts import contextual_of
-from ..errors import one_line
+from ..errors import check_number, one_line
 from ..rllib import RunFolder, load_policy
 from ..rllib.multi_agent.joint_policy import JointPolicy
-from ..rllib.multi_agent.league import LeagueFile, Match, matches
-from ..rllib.run_folder import best_trial
+from ..rllib.multi_agent.league import Match, matches
 from .episodes import Lane, Task, one_lane
 from .policies import EnvOfRun, OfRLlib
 
@@ -227,10 +226,9 @@ def evaluate_run(
         envoi.EnvoiError: The folder holds no trained policy, an episode did not end, the forms differ, the env raised
             an error of its own, or the env's spaces differ from the policy's.
     """
-    if episodes < 1:
-        raise envoi.EnvoiError(f"episodes: expected at least 1, got {episodes}")
+    check_number("episodes", episodes, 1)
     run = RunFolder(folder)
-    settings = run.read_settings()
+    settings, trial, _ = run.read_best()
     policy = load_policy(folder, explore=explore)
     seeds = [int(s) >> 1 for s in np.random.SeedSequence(seed).generate_state(episodes)]
     own_env = EnvOfRun.read(run)
@@ -254,7 +252,7 @@ def evaluate_run(
     for form, other in zip(forms[1:], others, strict=True):
         compare(first, other, forms[0], form)
     games = [(episode.seats, episode.agents) for episode in first if episode.seats and episode.agents]
-    league = LeagueFile(run.path).read().get(str(best_trial(run.read_state(settings)) or 0))
+    league = run.read_leagues().get(str(trial.index))
     contexts = _estimates((episode.context_id, episode.episode_return) for episode in first)
     agents = _estimates(pair for episode in first for pair in (episode.agents or {}).items())
     evaluation = Evaluation(

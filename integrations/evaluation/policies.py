@@ -7,7 +7,7 @@ import inspect
 import io
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -24,7 +24,7 @@ from envoi.adapters.shared.masks import choices, flat_mask
 from envoi.lane_values import lane, stack
 from envoi.protocol.multi_env import MASK
 
-from ..env_contexts import read_set, with_contexts
+from ..env_contexts import fits, read_set, with_contexts
 from ..errors import one_line
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ class _StableBaselines(Acting):
 
     def fits(self, env: envoi.Env) -> bool:
         form = self.form(env)
-        spaces = ("observation_space", "action_space")
-        return all(_shape_of(getattr(form, name)) == _shape_of(getattr(self.policy, name)) for name in spaces)
+        return all(fits(getattr(form, n), getattr(self.policy, n)) for n in ("observation_space", "action_space"))
 
     def form(self, env: envoi.Env) -> Any:
         from envoi.adapters import to_gymnasium
@@ -162,12 +161,10 @@ class OfRLlib(Acting):
         self._env = env
         if run is not None:
             from ..rllib import RunFolder
-            from ..rllib.run_folder import best_trial
 
             self.name, folder = run.resolve().name, RunFolder(run)
             if folder.exists:
-                settings = folder.read_settings()
-                self.train_seed = settings.trials[best_trial(folder.read_state(settings)) or 0].seed
+                self.train_seed = folder.read_best()[1].seed
 
     def fits(self, env: envoi.Env) -> bool:
         try:
@@ -209,11 +206,8 @@ class EnvOfRun:
 
     @classmethod
     def read(cls, run: RunFolder) -> EnvOfRun:
-        from ..rllib.run_folder import best_trial
-
-        settings = run.read_settings()
-        best = best_trial(run.read_state(settings)) or 0
-        return cls(settings.env_of(settings.trials[best].overrides), settings.contexts)
+        settings, trial, _ = run.read_best()
+        return cls(settings.env_of(trial.overrides), settings.contexts)
 
     def __call__(self) -> Any:
         env = load(self.name)
@@ -293,15 +287,6 @@ def _dm_env() -> Any:
     import dm_env
 
     return dm_env
-
-
-def _shape_of(space: Any) -> Any:
-    """Returns a space's properties other than its bounds, because bounds may differ between contexts."""
-    inner = getattr(space, "spaces", None)
-    if inner is not None:
-        named = inner.items() if isinstance(inner, Mapping) else enumerate(inner)
-        return {key: _shape_of(one) for key, one in named}
-    return space.shape, str(space.dtype), getattr(space, "n", None)
 
 
 def _stack_values(values: Sequence[Any]) -> Any:

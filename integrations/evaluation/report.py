@@ -20,6 +20,7 @@ import numpy as np
 import envoi
 from envoi.context.regions import REGIONS
 
+from ..errors import check_number
 from . import estimates
 from .charts import HUES, STYLE, Dot, Series, heat_map, interval_chart, line_chart
 from .estimates import Scores, interval, interval_of_improvement, interval_of_mean, probability_of_improvement
@@ -104,8 +105,7 @@ def report(
         envoi.EnvoiError: The evaluations are of different envs, incomplete or cannot be read; nothing is written then.
         OSError: A file cannot be read or written.
     """
-    if resamples < 1:
-        raise envoi.EnvoiError(f"resamples: expected at least 1, got {resamples}")
+    check_number("resamples", resamples, 1)
     if not 0 <= seed < 2**32:
         raise envoi.EnvoiError(f"seed: expected 0 to 2**32 - 1, got {seed}")
     if bounds is not None and not (all(map(math.isfinite, bounds)) and bounds[0] < bounds[1]):

@@ -15,9 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .algorithms import ALGORITHMS, Algorithm
-from .env_options import EnvOptions
 from .run_folder import Report, RunFolder
-from .settings import Settings
+from .settings import EnvOptions, Settings
 from .training import Job, Outcome, resume, train
 
 if TYPE_CHECKING:

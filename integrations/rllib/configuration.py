@@ -19,8 +19,8 @@ from envoi.batching.loop import Lanes
 from ..errors import missing_rllib
 from .algorithms import ACTIONS, Algorithm, check_actions, find
 from .batched_runner import Runner, use_runner
-from .env_options import EnvOptions
 from .multi_agent.grouping import FixedMapping, Policies, group_spaces
+from .settings import EnvOptions
 
 try:
     from ray.rllib.algorithms.algorithm import Algorithm as RLlibAlgorithm

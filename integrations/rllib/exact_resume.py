@@ -31,9 +31,8 @@ import envoi
 from envoi.adapters.shared.introspection import Content
 
 from .algorithms import check_exact
-from .callbacks import EnvoiCallbacks
-from .damaged_files import writing
-from .faults.results import ADVICE
+from .callbacks import ADVICE, EnvoiCallbacks
+from .run_folder import writing
 
 HASH_SEED = "PYTHONHASHSEED"
 """The variable of the environment that fixes the order of sets of strings, in which RLlib goes through agents."""

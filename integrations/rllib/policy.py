@@ -12,9 +12,10 @@ import envoi
 from envoi.adapters.rllib import Codec
 from envoi.adapters.rllib.masks import Masks, is_masked
 
+from ..env_contexts import fits
 from ..errors import missing_rllib
-from .multi_agent.joint_policy import MODULES, JointPolicy, SeatedPolicy, TrainedModule, fits
-from .run_folder import RunFolder, best_trial
+from .multi_agent.joint_policy import MODULES, JointPolicy, SeatedPolicy, TrainedModule
+from .run_folder import RunFolder
 
 try:
     from ray.rllib.core import DEFAULT_MODULE_ID
@@ -104,13 +105,6 @@ class PolicyValues:
         return encoded if self._masks is None else self._masks.beside(encoded, info, observation)
 
 
-def is_of_one_agent(checkpoint: Path) -> bool:
-    """Returns True for the checkpoint of a single-agent algorithm, and for a folder that is not a checkpoint."""
-    modules = checkpoint / MODULES
-    held = [entry.name for entry in modules.iterdir() if entry.is_dir()] if modules.is_dir() else []
-    return held in ([], [DEFAULT_MODULE_ID])
-
-
 def load_policy(
     folder: str | Path, *, explore: bool = False, env_steps: int | None = None, policy_id: str | None = None
 ) -> Any:
@@ -132,27 +126,18 @@ def load_policy(
         envoi.EnvoiError: The folder holds no run and no checkpoint, or a run without a checkpoint yet; a file is
             damaged; or there is no such policy.
     """
-    if (checkpoint := Path(folder)).joinpath(MODULES).is_dir():
-        _check_id(policy_id, checkpoint)
-        return _load(checkpoint, None, policy_id, explore=explore, env_steps=env_steps or 0)
-    run = RunFolder(folder)
-    settings = run.read_settings()
-    states = run.read_state(settings)
-    run.refuse_without_checkpoint()
-    best = best_trial(states)
-    _check_id(policy_id, run.checkpoint)
-    if env_steps is None:
-        env_steps = 0 if best is None else states[best].env_steps
-    return _load(run.checkpoint, settings.policies, policy_id, explore=explore, env_steps=env_steps)
-
-
-def _check_id(policy_id: str | None, checkpoint: Path) -> None:
-    if policy_id is not None and is_of_one_agent(checkpoint):
+    checkpoint, policies = Path(folder), None
+    if not (checkpoint / MODULES).is_dir():
+        run = RunFolder(folder)
+        settings, _, state = run.read_best()
+        run.refuse_without_checkpoint()
+        checkpoint, policies = run.checkpoint, settings.policies
+        env_steps = state.env_steps if env_steps is None else env_steps
+    options: dict[str, Any] = {"explore": explore, "env_steps": env_steps or 0}
+    modules = [one.name for one in (checkpoint / MODULES).glob("*/")]
+    if modules not in ([], [DEFAULT_MODULE_ID]):  # none if it is no checkpoint, as `Policy` says
+        joint = JointPolicy(checkpoint, policies, **options)
+        return joint if policy_id is None else SeatedPolicy(joint, policy_id)
+    if policy_id is not None:
         raise envoi.EnvoiError(f"policy_id={policy_id!r} is for several agents; {checkpoint} trained one")
-
-
-def _load(checkpoint: Path, policies: Any, policy_id: str | None, **options: Any) -> Any:
-    if is_of_one_agent(checkpoint):
-        return Policy(checkpoint, **options)
-    joint = JointPolicy(checkpoint, policies, **options)
-    return joint if policy_id is None else SeatedPolicy(joint, policy_id)
+    return Policy(checkpoint, **options)

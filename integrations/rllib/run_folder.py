@@ -21,12 +21,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import pickletools
 import shutil
 import time
 import uuid
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -36,12 +37,13 @@ from typing import TYPE_CHECKING, Any, Self
 import envoi
 from envoi.atomic_write import write_atomically
 
-from .damaged_files import damaged, reading, writing
 from .settings import Settings, Trial
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
+MAKE_ROOM = "make room, then continue from the last checkpoint by --resume"
+ADVICE = "restore it from a copy, or continue from the checkpoint before it by `envoi train --resume`"
 LEAST = 20
 """Fewest episodes of a mean return that counts: the first episodes to end are the short ones."""
 STOPPED = "stopped by "
@@ -143,6 +145,7 @@ class RunFolder:
         self.curve = self.path / "learning_curve.png"
         self.evaluation = self.path / "evaluation.json"
         self.contexts = self.path / "contexts.parquet"
+        self.league = self.path / "league.json"
         self.tensorboard = self.path / "tensorboard"
         self.log = self.path / "train.log"
         self.failure = self.path / "failure.json"
@@ -279,6 +282,13 @@ class RunFolder:
             stored = json.loads(self.state.read_text(encoding="utf-8"))["trials"]
             return {one.index: self._state_of(stored.get(str(one.index))) or TrialState() for one in settings.trials}
 
+    def read_best(self) -> tuple[Settings, Trial, TrialState]:
+        """Reads the settings, the best trial (the first if none has a checkpoint), and its progress."""
+        settings = self.read_settings()
+        states = self.read_state(settings)
+        best = best_trial(states) or 0
+        return settings, settings.trials[best], states[best]
+
     def _state_of(self, stored: Any) -> TrialState | None:
         if not stored or not stored["checkpoint"] or not (self.path / stored["checkpoint"]).is_dir():
             return None
@@ -365,6 +375,15 @@ class RunFolder:
         with reading(self.contexts):
             rows = [{"trial": 0, **row} for row in pyarrow.parquet.read_table(self.contexts).to_pylist()]
         return [row for row in rows if row["iteration"] <= states[row["trial"]].iteration]
+
+    def read_leagues(self) -> dict[str, Any]:
+        """Returns the leagues of self-play by trial, as `League.describe` gives them; empty if there are none."""
+        return json.loads(self.league.read_text(encoding="utf-8"))["trials"] if self.league.exists() else {}
+
+    def write_league(self, trial: int, described: Mapping[str, Any]) -> None:
+        """Replaces a trial's league in `league.json`."""
+        trials = self.read_leagues() | {str(trial): described}
+        write_atomically(self.league, json.dumps({"format": 1, "trials": trials}, indent=1))
 
     def _columns(self) -> list[str]:
         if not self.progress.exists():
@@ -464,3 +483,60 @@ def _listed(run: RunFolder) -> ListedRun:
         age,
         message,
     )
+
+
+# Errors of one line that name a damaged file.
+
+
+@contextmanager
+def reading(path: Path, advice: str = ADVICE) -> Iterator[None]:
+    """Turns any error raised inside into an `envoi.EnvoiError` of one line that names the file.
+
+    Readers of pickles and other formats raise errors of almost any class for a truncated file. One of them is
+    EOFError, which command lines treat as Ctrl-D.
+    """
+    try:
+        yield
+    except envoi.EnvoiError as error:
+        raise envoi.EnvoiError(f"{path}: {error}") from error
+    except Exception as error:
+        raise envoi.EnvoiError(f"{damaged(path) or _unread(path, error)}; {advice}") from error
+
+
+@contextmanager
+def writing(path: Path, advice: str = MAKE_ROOM) -> Iterator[None]:
+    """Turns an OSError raised inside, for example by a full disk, into an `envoi.EnvoiError` that names the file."""
+    try:
+        yield
+    except OSError as error:
+        files = [found for found in path.rglob("*") if found.is_file()] if path.is_dir() else []
+        newest = max(files, key=lambda file: file.stat().st_mtime_ns, default=path)
+        file = error.filename2 or error.filename or newest
+        raise envoi.EnvoiError(f"{file} cannot be written: {error.strerror or error}; {advice}") from error
+
+
+def _unread(path: Path, error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename or path} cannot be read: {error.strerror or error}"
+    return f"{path} cannot be read: {type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def damaged(path: Path) -> str | None:
+    """Finds a file that is empty, truncated or not in the format of its suffix. Does not unpickle files."""
+    files = sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]
+    for file in files:
+        if file.suffix not in (".pkl", ".json"):
+            continue
+        try:
+            if file.stat().st_size == 0:
+                return f"{file} is damaged: it is empty"
+            if file.suffix == ".json":
+                json.loads(file.read_text(encoding="utf-8"))
+            else:
+                with file.open("rb") as stream:
+                    deque(pickletools.genops(stream), maxlen=0)
+        except OSError as error:
+            return _unread(file, error)
+        except Exception as error:
+            return f"{file} is damaged: {' '.join(str(error).split())}"
+    return None

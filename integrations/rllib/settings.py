@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -13,16 +14,15 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from inspect import isfunction, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import envoi
 from envoi.curricula import Curriculum, LearningProgress, PrioritizedLevelReplay
 from envoi.errors import UnknownName, near_misses, nearest
 
-from ..errors import nearest_of_all
+from ..errors import check_number, nearest_of_all
 from .algorithms import check_exact, find
 from .batched_runner import Runner, check_runner
-from .env_options import EnvOptions
 from .multi_agent.grouping import check_way
 
 if TYPE_CHECKING:
@@ -58,11 +58,67 @@ RESERVED = {
 """The options that set what `--set` does not, by setting."""
 _SHORT = {"model": "model_config", "lambda": "lambda_", "input": "input_"}
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
-_REALS = {"gpus": 0, "stop_minutes": 1e-9, "stop_return": float("-inf")}
 _WHOLES = dict.fromkeys(("samples", "num_envs_per_runner", "evaluate_every", "stop_steps"), 1) | dict.fromkeys(
     ("num_env_runners", "num_learners", "seed"), 0
 )
-"""The least values of the settings that are numbers."""
+"""The least values of the settings that are whole numbers."""
+CHOICES: Mapping[str, tuple[Any, ...]] = {
+    "action_masks": ("auto", True, False),
+    "vectorize": ("auto", True, False),
+    "check_specs": ("sample", True, False),
+    "on_env_error": ("stop", "restart"),
+}
+"""The values of the options that have few."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvOptions:
+    """The options of an env under RLlib.
+
+    Args:
+        action_masks: True puts the action mask into each observation, for modules that mask; "auto" does so if the env
+            has masks and `configure` sets such a module.
+        vectorize: True steps the lanes of a runner as one batch (`gym_env_vectorize_mode="vector_entry_point"`), False
+            one by one; "auto" as a batch if the env can step many lanes together.
+        check_specs: True checks each value against its spec, "sample" when one of a lane's first two episodes begins
+            or ends and in one step of a thousand, False never. NaN is found in all steps unless this is False.
+        on_env_error: "stop" ends the training with the env's own error; "restart" makes the envs of that worker again
+            and discards their unfinished episodes.
+        max_env_restarts: How many times in a row a worker's envs, or its process, may be restarted before an error is
+            raised; ten minutes without a restart set the count back to 0.
+        step_timeout: Seconds after which a step or reset counts as hanging, which is an error.
+
+    Raises:
+        envoi.EnvoiError: A value is not one of those above.
+    """
+
+    action_masks: bool | Literal["auto"] = "auto"
+    vectorize: bool | Literal["auto"] = "auto"
+    check_specs: bool | Literal["sample"] = "sample"
+    on_env_error: Literal["stop", "restart"] = "stop"
+    max_env_restarts: int = 3
+    step_timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            value = getattr(self, name)
+            if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+                near = nearest(str(value), [one for one in choices if isinstance(one, str)])
+                hint = f"; {near}" if near.endswith("?") else ""
+                raise UnknownName(f"{name}: expected {' or '.join(map(repr, choices))}, got {value!r}{hint}")
+        check_number("max_env_restarts", self.max_env_restarts, 0)
+        check_number("step_timeout", self.step_timeout, 0, whole=False, above=True, hint="; inf for no limit")
+
+    @classmethod
+    def of(cls, holder: object) -> EnvOptions:
+        """Collects the options from a function's `locals()`, or from an object's attributes."""
+        held: Mapping[str, Any] = holder if isinstance(holder, Mapping) else vars(holder)
+        return cls(**{field.name: held[field.name] for field in fields(cls)})
+
+    def changes(self) -> dict[str, Any]:
+        """Returns the options that differ from the defaults, by name."""
+        defaults = asdict(EnvOptions())
+        return {name: value for name, value in asdict(self).items() if value != defaults[name]}
 
 
 @dataclass(frozen=True)
@@ -194,19 +250,17 @@ class Settings(EnvOptions):
         return {"contexts": self.contexts, "curriculum": curriculum, "eval_contexts": self.eval_contexts}
 
     def _check_numbers(self) -> None:
-        for name, least in (_WHOLES | _REALS).items():
+        for name, least in _WHOLES.items():
             value = getattr(self, name)
-            if value is None:
-                continue
-            kind, wanted = (int, "a whole number") if name in _WHOLES else (int | float, "a number")
-            if kind is int and isinstance(value, float) and value.is_integer():  # such as 1e5
-                value = int(value)
-                self._replace(**{name: value})
-            if isinstance(value, bool) or not isinstance(value, kind):
-                raise envoi.EnvoiError(f"{name}: expected {wanted}, got {value!r}")
-            if value < least:
-                must = "be positive" if 0 < least < 1 else f"be at least {least:g}"
-                raise envoi.EnvoiError(f"{name} must {must}, got {value}")
+            if isinstance(value, float) and value.is_integer():  # such as 1e5
+                self._replace(**{name: int(value)})
+            if value is not None:
+                check_number(name, getattr(self, name), least)
+        check_number("gpus", self.gpus, 0, whole=False)
+        if self.stop_minutes is not None:
+            check_number("stop_minutes", self.stop_minutes, 0, whole=False, above=True)
+        if self.stop_return is not None:
+            check_number("stop_return", self.stop_return, -math.inf, whole=False)
 
     def _check_scheduler(self, name: str) -> None:
         _check_known("scheduler", name, SCHEDULERS)
@@ -352,7 +406,7 @@ def _curriculum_of(text: str, seed: int) -> Curriculum:
         low, high = map(float, ends.split(","))
     except ValueError:
         low = high = 0.0
-    if name != "learning-progress" or not float("-inf") < low < high < float("inf"):
+    if name != "learning-progress" or not -math.inf < low < high < math.inf:
         raise envoi.EnvoiError(f"curriculum: expected learning-progress:LOW,HIGH with LOW < HIGH, got {text!r}")
     return LearningProgress(bounds=(low, high), seed=seed)
 

@@ -32,11 +32,9 @@ from envoi.errors import nearest
 
 from ..errors import describe, missing_rllib
 from .algorithms import find
-from .damaged_files import reading
-from .env_options import EnvOptions
-from .job_process import Interruption, variables_set
-from .run_folder import LEAST, STOPPED, Observer, Report, RunFolder, TrialState
-from .settings import DEFAULT_STOP_STEPS, TRACKERS, Settings, Trial, apply_overrides, config_key, make_space
+from .run_folder import LEAST, STOPPED, Observer, Report, RunFolder, TrialState, reading
+from .settings import DEFAULT_STOP_STEPS, TRACKERS, EnvOptions, Settings, Trial, apply_overrides, config_key, make_space
+from .training import Interruption, variables_set
 
 try:
     import ray
@@ -45,13 +43,12 @@ try:
     from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback
     from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, PopulationBasedTraining, TrialScheduler
 
-    from .callbacks import RETURNS
+    from .callbacks import RETURNS, learned_policies
     from .configuration import configure, load_algorithm
     from .curriculum import TABLE, chosen_in, tabulate
     from .exact_resume import HASH_SEED
     from .faults import failure as records
-    from .faults.results import has_learned
-    from .multi_agent.league import LEAGUE, RIVAL_RETURNS, League, LeagueFile, ended_returns
+    from .multi_agent.league import LEAGUE, RIVAL_RETURNS, League, ended_returns
     from .registration import env_of_config, register_first_lane
 except ImportError as error:
     raise missing_rllib(error) from error
@@ -406,7 +403,6 @@ class Recorder(tune.Callback, tune.Stopper):
         self._written = Counter(int(row["trial"]) for row in job.folder.read_progress())
         self._live = copy.deepcopy(job.states)
         self._seconds = {index: state.seconds for index, state in job.states.items()}
-        self._leagues = LeagueFile(job.folder.path)
         self._contexts = job.folder.read_contexts(job.states)
         self._running: set[int] = set()
         self._speed: dict[int, float] = {}
@@ -459,7 +455,7 @@ class Recorder(tune.Callback, tune.Stopper):
         state.env_steps = int(result.get("num_env_steps_sampled_lifetime", before))
         state.seconds = self._seconds[index] + result["time_total_s"]
         self._speed[index] = max(0, state.env_steps - before) / max(result["time_this_iter_s"], 1e-9)
-        state.learned = state.learned or has_learned(result)
+        state.learned = state.learned or bool(learned_policies(result))
         # In self-play the sum over both agents would be 0 in each zero-sum game.
         ended = result.get("env_runners", {}).get(RIVAL_RETURNS if LEAGUE in result else RETURNS, [])
         if isinstance(ended, list):  # a NaN if none ended
@@ -556,7 +552,8 @@ class Recorder(tune.Callback, tune.Stopper):
             row[f"{name}/return_mean"] = statistics.fmean(own) if own else None
         if LEAGUE in result:
             league = League.from_json(result[LEAGUE])
-            row |= {"elo": self._leagues.write(index, league), "members": len(league.members)}
+            self._folder.write_league(index, described := league.describe())
+            row |= {"elo": described["versions"][-1]["elo"], "members": len(league.members)}
         return row
 
 

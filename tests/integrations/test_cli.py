@@ -81,7 +81,7 @@ BAD = {
     "unknown algorithm": (["train", "envoi:catch", "--algo", "PPOO"], "PPO"),
     "no env": (["train"], "which env?"),
     "no folder to resume": (["train", "--resume"], "--out"),
-    "samples": (["train", "envoi:catch", "--samples", "0"], "--samples must be at least 1"),
+    "samples": (["train", "envoi:catch", "--samples", "0"], "--samples: expected at least 1, got 0"),
     "option": (["train", "envoi:catch", "--stop-retrun", "3"], "--stop-return"),
     "option of another command": (["runs", "--jso"], "did you mean '--json'"),
     "command": (["trian"], "train"),

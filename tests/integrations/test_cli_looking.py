@@ -10,13 +10,12 @@ import sys
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import envoi
 from envoi.adapters import SCHEMES, load, names_of
+from envoi.integrations.cli.app import output_console, working
 from envoi.integrations.cli.commands import render
 from envoi.integrations.cli.commands.info import describe_specs
-from envoi.integrations.cli.console import output_console, spinning
 from envoi.models import Catch
 
 
@@ -306,12 +305,12 @@ def test_help_fits_80_columns_and_cuts_no_option(cli, monkeypatch):
     assert (code, "Usage: envoi" in out + err, "envoi: " in err) == (2, True, False)
 
 
-def test_progress_that_begins_while_output_is_redirected_gives_stdout_back():
+def test_progress_that_begins_while_output_is_redirected_gives_stdout_back(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("envoi.integrations.cli.app.PATIENCE", 0)
     before, taken = sys.stdout, io.StringIO()
-    live = spinning(Console(file=io.StringIO(), force_terminal=True))
-    with contextlib.redirect_stdout(taken):
-        live.start()
+    with working() as show, contextlib.redirect_stdout(taken):
+        show("checking")
         sys.stdout.write("of a suite")
-    live.stop()
     assert sys.stdout is before
     assert taken.getvalue() == "of a suite"

@@ -7,8 +7,7 @@ import pytest
 
 import envoi
 from envoi.integrations.rllib import RunFolder, Settings
-from envoi.integrations.rllib.damaged_files import damaged, reading
-from envoi.integrations.rllib.run_folder import TrialState
+from envoi.integrations.rllib.run_folder import TrialState, damaged, reading
 
 NEEDED = (
     "env_to_module_connector/state.pkl",

@@ -20,9 +20,9 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 import envoi
 from envoi.integrations.errors import EnvFailure, describe
 from envoi.integrations.rllib import configure, register
-from envoi.integrations.rllib.faults.failure import read_failure
-from envoi.integrations.rllib.faults.guard import CALM_SECONDS, EVERY, EnvGuard, has_nan, in_a_row
-from envoi.integrations.rllib.faults.results import check_losses
+from envoi.integrations.rllib.callbacks import check_losses
+from envoi.integrations.rllib.faults.failure import CALM_SECONDS, in_a_row, read_failure
+from envoi.integrations.rllib.faults.guard import EVERY, EnvGuard, has_nan
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*already in registry:UserWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning"

@@ -8,8 +8,8 @@ from small_models import Walk
 from traces import exact
 
 import envoi
+from envoi.integrations.env_contexts import FirstLane
 from envoi.integrations.evaluation import Episode, compare, context_labels, estimate, evaluate_run
-from envoi.integrations.first_lane import FirstLane
 from envoi.integrations.rllib import RunFolder, Settings, load_policy
 from envoi.lane_values import lane, stack
 from envoi.models import CartPole

@@ -384,7 +384,7 @@ def failing(observation):
         ({"contexts": {"one": {"a": {}}, "two": {"a": {"length": 1.0}}}}, "got 'a' twice"),
         ({"contexts": {"a": {"lenght": 1.0}}}, "did you mean 'length'"),
         ({"contexts": {"a": {"length": -1.0}}}, "expected a number from 0.05 to 5, got -1.0"),
-        ({"episodes": 0}, "episodes: expected a whole number of at least 1, got 0"),
+        ({"episodes": 0}, "episodes: expected at least 1, got 0"),
         ({"lanes": 0}, "lanes: expected"),
         ({"workers": 0}, "workers: expected"),
         ({"seed": -1}, "seed: expected an integer of at least 0"),

@@ -17,7 +17,7 @@ import pytest
 
 import envoi
 from envoi.integrations.rllib import RunFolder, Settings
-from envoi.integrations.rllib.faults.results import name_unwritable
+from envoi.integrations.rllib.callbacks import name_unwritable
 from envoi.integrations.rllib.run_folder import COLUMNS, TrialState, list_runs
 
 SETTINGS = Settings("envoi:catch", stop_return=1.0)

@@ -40,12 +40,12 @@ def test_job_without_a_goal_gets_the_default():
 @pytest.mark.parametrize(
     ("wrong", "hint"),
     [
-        ({"samples": 0}, "samples must be at least 1, got 0"),
-        ({"seed": -1}, "seed must be at least 0"),
+        ({"samples": 0}, "samples: expected at least 1, got 0"),
+        ({"seed": -1}, "seed: expected at least 0"),
         ({"num_env_runners": -1}, "at least 0"),
         ({"num_envs_per_runner": 0}, "at least 1"),
         ({"stop_steps": 0}, "at least 1"),
-        ({"stop_minutes": -1.0}, "stop_minutes must be positive"),
+        ({"stop_minutes": -1.0}, "stop_minutes: expected a number above 0"),
         ({"gpus": -1}, "at least 0"),
         ({"evaluate_every": 0}, "at least 1"),
         ({"stop_steps": 1.5}, "stop_steps: expected a whole number, got 1.5"),

@@ -17,9 +17,7 @@ from rich.table import Table
 import envoi
 from envoi import EnvoiError, MultiEnv, SpecError
 
-from ..app import command
-from ..console import output_console, print_json, working
-from ..option_types import EnvName, Json, whole
+from ..app import EnvName, Json, command, output_console, print_json, whole, working
 
 ROUND = 0.15
 """Seconds of CPU time that a form has in each round, about."""
@@ -111,11 +109,12 @@ def step_times(
     from envoi.adapters.registry import framework, home
     from envoi.lane_values import stack
 
+    from ...errors import check_number
+
     for name in forms or ():
         framework(name)  # a wrong name is an error before anything else
-    for what, number, least in (("rounds", rounds, 2), ("lanes", lanes, 1)):
-        if number < least:
-            raise SpecError(f"{what}: expected at least {least}, got {number}")
+    check_number("rounds", rounds, 2)
+    check_number("lanes", lanes, 1)
     core: Any = make()
     several = isinstance(core, MultiEnv)
     if not several and core.batch_size is not None:

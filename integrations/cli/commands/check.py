@@ -12,9 +12,7 @@ from rich.text import Text
 
 import envoi
 
-from ..app import command
-from ..console import output_console, working
-from ..option_types import EnvName, framework_names, whole
+from ..app import EnvName, command, framework_names, output_console, whole, working
 
 _STYLES = {"✓": "green", "✗": "bold red", "!": "yellow", "failed": "bold red", "remark": "yellow", "narrowed": "yellow"}
 """The styles of marks, and of the words that lines begin with."""

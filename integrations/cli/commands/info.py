@@ -19,9 +19,7 @@ from envoi.tree import leaves
 from envoi.wrapping.wrapper import Wrapper
 
 from ...errors import one_line
-from ..app import command
-from ..console import output_console, print_json, working
-from ..option_types import EnvName, Json
+from ..app import EnvName, Json, command, output_console, print_json, working
 from .render import Watched, play_at_random
 
 STEPS = 20

@@ -25,10 +25,8 @@ import envoi
 from envoi.adapters.shared.exported import several_agents
 from envoi.atomic_write import write_atomically
 
-from ...errors import one_line
-from ..app import command
-from ..console import output_console, working
-from ..option_types import EnvName, Episodes, FirstSeed, PicturesASecond, Steps, flag, text
+from ...errors import check_number, one_line
+from ..app import EnvName, Episodes, FirstSeed, PicturesASecond, Steps, command, flag, output_console, text, working
 
 MODE = "rgb_array"
 FPS = 20.0
@@ -82,9 +80,8 @@ def _render(
 
 def check_extent(gif: Path | None, episodes: int, steps: int, fps: float | None) -> None:
     """Checks the options for the amount of rendering and for the file."""
-    for name, value in (("--episodes", episodes), ("--steps", steps)):
-        if value < 1:
-            raise envoi.EnvoiError(f"{name}: expected at least 1, got {value}")
+    check_number("episodes", episodes, 1)
+    check_number("steps", steps, 1)
     if fps is not None and not 0 < fps <= 1000:
         raise envoi.EnvoiError(f"--fps: expected a number above 0, at most 1,000, got {fps:g}")
     if gif is None:
@@ -157,7 +154,7 @@ def play_at_random(env: Any, seeds: range) -> None:
 def _play_by_policy(name: str, env: Any, folder: Path, seeds: range) -> None:
     """Plays an episode with the trained policy of a run, without exploration, from each seed."""
     from ...rllib import RunFolder
-    from ...rllib.job_process import redirected
+    from ...rllib.training import redirected
 
     with redirected(RunFolder(folder).log):  # what Ray prints when it is imported
         from ...evaluation.evaluator import play_episodes

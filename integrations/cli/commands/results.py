@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,9 +18,7 @@ import envoi
 
 from ...env_contexts import confirm_many
 from ...rllib.run_folder import ListedRun, list_runs
-from ..app import command
-from ..console import episode_counter, output_console, print_json, terminal_console
-from ..option_types import Json, env_names, flag, text, whole
+from ..app import Json, command, env_names, flag, output_console, print_json, terminal_console, text, whole
 
 if TYPE_CHECKING:
     from ...evaluation import Evaluation
@@ -97,10 +95,19 @@ def _evaluate(
     _evaluate_contexts(run, contexts, folder if out is None else out, yes, json, asked)
 
 
+def _episode_counter(many: int, console: Console) -> Callable[[Any], Any]:
+    """Returns a function that advances a progress bar of episodes on a terminal by one at each call."""
+    from rich.progress import track
+
+    ticks = iter(track(range(many), "episodes", console=console, transient=True, disable=not console.is_terminal))
+    next(ticks, None)
+    return lambda _: next(ticks, None)
+
+
 def _evaluate_contexts(run: RunFolder, given: str, out: Path, yes: bool, json: bool, asked: dict[str, Any]) -> None:
     from envoi.context import ContextRanges, read_contexts
 
-    from ...rllib.job_process import redirected
+    from ...rllib.training import redirected
 
     contexts = read_contexts(given)
     confirm_many("--contexts", contexts, yes)
@@ -113,7 +120,7 @@ def _evaluate_contexts(run: RunFolder, given: str, out: Path, yes: bool, json: b
         wanted = given if isinstance(contexts, ContextRanges) else contexts
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            rows = evaluate(run.path, **asked, contexts=wanted, out=out, observe=episode_counter(many, console))
+            rows = evaluate(run.path, **asked, contexts=wanted, out=out, observe=_episode_counter(many, console))
         if json:
             console.print_json(data=rows, default=str)
             return
@@ -140,14 +147,14 @@ def _print_warnings(caught: Iterable[warnings.WarningMessage], console: Console)
 
 
 def _evaluate_run(run: RunFolder, form: str, json: bool, asked: dict[str, Any]) -> None:
-    from ...rllib.job_process import redirected
+    from ...rllib.training import redirected
 
     with terminal_console() as console:
         with redirected(run.log):
             from ...evaluation import evaluate_run, evaluation_file
 
             forms: Any = ("gymnasium", "core") if form == "both" else (form,)
-            counter = episode_counter(asked["episodes"] * len(forms), console)
+            counter = _episode_counter(asked["episodes"] * len(forms), console)
             evaluation = evaluate_run(run.path, **asked, forms=forms, observe=counter)
         file = evaluation_file(run, asked["env"])
         if json:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 from rich.console import Console
-from rich.live import Live
 from rich.markup import escape
-from rich.spinner import Spinner
-from rich.text import Text
 
 import envoi
 from envoi.context import read_contexts
@@ -28,9 +24,7 @@ from ...rllib.algorithms import ALGORITHMS, find
 from ...rllib.multi_agent.grouping import WAYS
 from ...rllib.run_folder import FolderTaken
 from ...rllib.settings import CURRICULA, DEFAULT_STOP_STEPS, SCHEDULERS, TRACKERS, parse_assignments, read_config_file
-from ..app import command
-from ..console import PLAIN_SECONDS, spinning, terminal_console
-from ..option_types import ENV_EXAMPLES, env_argument, flag, real, text, whole
+from ..app import ENV_EXAMPLES, command, duration, env_argument, flag, real, terminal_console, text, whole, working
 
 SPEC_CHECKS: Mapping[str, Any] = {"full": True, "sample": "sample", "off": False}
 """The values of `--check-specs`, and those of `Settings.check_specs`."""
@@ -156,7 +150,7 @@ def _train(
     vectorize: bool | None = None,
     action_masks: bool | None = None,
     track: list[str] | None = None,
-    **settings: Any,
+    **_: Any,
 ) -> None:
     """Train a policy with RLlib, as a Ray Tune job.
 
@@ -180,30 +174,17 @@ def _train(
     values = given_settings(options, assignments or (), lr, config)
     if values.get("env") is None and not resume:
         raise envoi.EnvoiError(f"which env? Give its name, {ENV_EXAMPLES}")
-    find(settings["algo"])
+    find(context.params["algo"])
     for name in ("contexts", "eval_contexts"):
         if isinstance(values.get(name), str):  # another value of a file is refused with the settings
             confirm_many(f"--{name.replace('_', '-')}", read_contexts(values[name]), yes)
-    with terminal_console() as console, _preparing(console):  # which imports RLlib
+    with terminal_console() as console, console.status("preparing …"):  # which imports RLlib
         if resume and out is not None and not (values.get("env") and RunFolder(out).blank):
             job = Job.existing(out, values)
         else:
             settings = Settings(**values)
             job = _new_job(settings) if out is None else Job.new(settings, out)
     raise typer.Exit(_run(job))
-
-
-@contextmanager
-def _preparing(console: Console) -> Iterator[None]:
-    """Shows on a terminal that a job is being prepared."""
-    live = spinning(console)
-    if console.is_terminal:
-        live.start()
-        live.update(Spinner("dots", "preparing …"))
-    try:
-        yield
-    finally:
-        live.stop()
 
 
 def _given(context: typer.Context, name: str) -> bool:
@@ -243,8 +224,13 @@ def _run(job: Job) -> int:
     with terminal_console() as console:
         began, before = time.monotonic(), sum(state.env_steps for state in job.states.values())
         try:
-            with _progress(console, job, began, before) as observe:
-                outcome = job.run(observe=observe, quiet=True)
+            _introduce(console, job, before)
+            with working(console, patience=0, plain=True, hint="   Ctrl-C saves and stops") as show:
+                show("starting Ray")
+                outcome = job.run(
+                    observe=lambda report: show(_progress(report, len(job.states)), report.state.reached is not None),
+                    quiet=True,
+                )
         except KeyboardInterrupt:
             held = "the last checkpoint is kept; " if folder.checkpoint.exists() else ""
             console.print(f"[bold]interrupted[/bold]; {held}{_resume_hint(folder)}")
@@ -286,7 +272,7 @@ def _conclusion(outcome: Outcome, seconds: float, resumed: bool) -> str:
         rate = f", lr {lr:g}" if isinstance(lr, float) else ""
         which = f" by the best of {len(outcome.states)} trials (seed {trial.seed}{rate})"
     mean = "no episode ended" if state.return_mean is None else f"mean return {state.return_mean:.4g}"
-    took = _duration(seconds) + (" of this call" if resumed else "")
+    took = duration(seconds) + (" of this call" if resumed else "")
     done = f"{mean} after {state.env_steps:,} env steps in {took}{which}; saved in {path}"
     if state.reached is not None:
         verb = "reached" if state.reached.startswith("mean return") else "done with"
@@ -295,37 +281,8 @@ def _conclusion(outcome: Outcome, seconds: float, resumed: bool) -> str:
     return f"[bold]{verb}[/bold] at {done}; {_resume_hint(folder)}"
 
 
-def _duration(seconds: float) -> str:
-    whole = int(seconds)
-    if whole < 60:
-        return f"{seconds:.0f} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-@contextmanager
-def _progress(console: Console, job: Job, began: float, before: int) -> Iterator[Callable[[Report], None]]:
-    """Provides a function that shows an iteration: in a line that changes, or without a terminal in a new line."""
-    settings, last_line, text, spinner = job.settings, -math.inf, "starting Ray …", Spinner("dots")
-
-    def observe(report: Report) -> None:
-        nonlocal last_line, text
-        which = f"trial {report.trial.index}: " if len(settings.trials) > 1 else ""
-        text = (
-            f"{which}return {_number(report.state.return_mean)}, best {_number(report.state.best)}, "
-            f"{report.state.env_steps:,} env steps, {report.steps_per_second:,.0f}/s"
-        )
-        now = time.monotonic()
-        due = now - last_line >= max(PLAIN_SECONDS, (now - began) / 20) or report.state.reached is not None
-        if due and not console.is_terminal:
-            last_line = now
-            console.print(f"{text}, {_duration(now - began)}")
-
-    def render() -> Spinner:
-        spinner.update(text=Text(f"{text} {_duration(time.monotonic() - began)}   Ctrl-C saves and stops"))
-        return spinner
-
+def _introduce(console: Console, job: Job, before: int) -> None:
+    settings = job.settings
     console.print(
         f"[bold]{settings.algo}[/bold] on [bold]{escape(settings.env)}[/bold] "
         f"until {settings.goal}, into {escape(str(job.folder.path))}"
@@ -333,16 +290,14 @@ def _progress(console: Console, job: Job, began: float, before: int) -> Iterator
     )
     for note in job.notes:
         console.print(f"{_NOTE} {escape(note)}")
-    # Without redirection: rich would print to the terminal the output that `redirected` has sent to the log.
-    live = Live(get_renderable=render, console=console, redirect_stdout=False, redirect_stderr=False)
-    if console.is_terminal:
-        live.start()
-    else:
-        console.print(text)
-    try:
-        yield observe
-    finally:
-        live.stop()
+
+
+def _progress(report: Report, trials: int) -> str:
+    which = f"trial {report.trial.index}: " if trials > 1 else ""
+    return (
+        f"{which}return {_number(report.state.return_mean)}, best {_number(report.state.best)}, "
+        f"{report.state.env_steps:,} env steps, {report.steps_per_second:,.0f}/s"
+    )
 
 
 def _number(value: float | None) -> str:

@@ -28,12 +28,10 @@ from envoi.adapters.rllib import codec, masks, observations
 from envoi.errors import WorkerError
 from envoi.wrappers.validated import Validated, ValidatedMulti
 
-from ..env_options import EnvOptions
+from ..settings import EnvOptions
 from . import failure as records
-from .failure import Failure
+from .failure import Failure, in_a_row
 
-CALM_SECONDS = 600.0
-"""A worker that has run for so long since its last restart counts its restarts from 0 again."""
 FIRST_EPISODES = 2
 """With `check_specs="sample"` the first and last steps of each lane's first episodes are checked, …"""
 EVERY = 1000
@@ -92,16 +90,6 @@ class Runner:
             failure.write(file)
         if self.actor is not None:
             records.put(kind, vars(failure), self.actor)
-
-
-def in_a_row(times: list[float]) -> int:
-    """Counts the most recent events that are less than `CALM_SECONDS` apart."""
-    count = 0
-    for index in range(len(times) - 1, -1, -1):
-        count += 1
-        if index and times[index] - times[index - 1] > CALM_SECONDS:
-            break
-    return count
 
 
 _noted_start = False

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
 import envoi
 from envoi.adapters.rllib.masks import is_masked
 from envoi.errors import UnknownName, nearest
 
+from ...env_contexts import fits
 from ...errors import missing_rllib
-from ..damaged_files import reading
+from ..run_folder import reading
 from .grouping import Policies, group_spaces
 
 try:
@@ -186,18 +186,3 @@ class SeatedPolicy:
     def __call__(self, observation: Any, reward: float = 0.0) -> Any:
         """Chooses an action."""
         return self._joint({self._agent: observation}, {self._agent: reward})[self._agent]
-
-
-def fits(has: Any, wants: Any) -> bool:
-    """Returns True for spaces of equal shapes, dtypes and counts; bounds may differ, as they do between contexts."""
-    if isinstance(wants, spaces.Dict):
-        if not isinstance(has, spaces.Dict) or has.spaces.keys() != wants.spaces.keys():
-            return False
-        return all(fits(has.spaces[key], wants.spaces[key]) for key in wants.spaces)
-    if isinstance(wants, spaces.Tuple):
-        if not isinstance(has, spaces.Tuple) or len(has.spaces) != len(wants.spaces):
-            return False
-        return all(fits(one, other) for one, other in zip(has.spaces, wants.spaces, strict=True))
-    same = has.shape == wants.shape and has.dtype == wants.dtype
-    counts = ((getattr(one, "n", None), getattr(one, "nvec", None)) for one in (has, wants))
-    return same and all(np.array_equal(mine, other) for mine, other in zip(*counts, strict=True))

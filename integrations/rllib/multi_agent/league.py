@@ -12,13 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from envoi.atomic_write import write_atomically
 
 AGENT_RETURNS, POLICY_RETURNS = "agent_returns", "policy_returns"
 """Keys of a result, under `env_runners`: returns of the episodes that ended in its iteration, by agent or policy."""
@@ -209,25 +206,6 @@ def elo_ratings(games: NDArray[np.float64], points: NDArray[np.float64], rounds:
         if not active[player]:
             ratings[player] = ratings[player - 1]
     return ratings - ratings[0]
-
-
-class LeagueFile:
-    """`league.json` of a job: the versions with their ratings, and the games and points of each pair, by trial."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "league.json"
-
-    def read(self) -> dict[str, Any]:
-        """Returns the leagues by trial, as `League.describe` gives them; empty if there are none."""
-        return json.loads(self.path.read_text(encoding="utf-8"))["trials"] if self.path.exists() else {}
-
-    def write(self, trial: int, league: League) -> float:
-        """Replaces a trial's league, and returns the rating of its learning policy."""
-        described = league.describe()
-        write_atomically(
-            self.path, json.dumps({"format": 1, "trials": self.read() | {str(trial): described}}, indent=1)
-        )
-        return described["versions"][-1]["elo"]
 
 
 # Inside an algorithm: games are counted, and versions frozen, after each iteration.
