@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 CODE = ("core", "adapters", "integrations", "examples", "benchmarks", "docs", "tests")
-
-
+FOLDERS = {"core": "envoi", "adapters": "envoi.adapters", "integrations": "envoi.integrations"}
 TEXTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
 
 

@@ -1,6 +1,5 @@
 """Counts the lines of the library and its tests beside the budgets in docs/architecture.md; `make size` prints them."""
 
-import ast
 import re
 import sys
 from pathlib import Path
@@ -47,31 +46,8 @@ def closest(file, named):
     return next(path.as_posix() for path in (file, *file.parents) if path.as_posix() in named)
 
 
-def counts(paths):
-    """Returns the numbers of lines, and of those of code, docstrings and headers; a header ends with the imports."""
-    lines = code = docstrings = headers = 0
-    for path in paths:
-        text = path.read_text()
-        tree = ast.parse(text)
-        strings = {
-            line for node in ast.walk(tree) if is_string(node) for line in range(node.lineno, node.end_lineno + 1)
-        }
-        first = [
-            node.end_lineno for node in tree.body if is_string(node) or isinstance(node, (ast.Import, ast.ImportFrom))
-        ]
-        begun = [node.lineno for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-        header = max((line for line in first if line < min(begun, default=sys.maxsize)), default=0)
-        written = text.splitlines()
-        is_code = [bool(line.strip()) and not line.lstrip().startswith("#") for line in written]
-        lines += len(written)
-        headers += header
-        docstrings += len(strings)
-        code += sum(said and k not in strings and k > header for k, said in enumerate(is_code, 1))
-    return lines, code, docstrings, headers
-
-
-def is_string(node):
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+def lines_of(files):
+    return sum(len(file.read_text().splitlines()) for file in files)
 
 
 def over():
@@ -79,7 +55,7 @@ def over():
     rows = budgets()
     for row in rows:
         files = files_of(row, rows)
-        lines = sum(len(file.read_text().splitlines()) for file in files)
+        lines = lines_of(files)
         if lines > row.lines:
             yield f"{', '.join(row.paths)}: {lines:,} lines, {row.lines:,} allowed"
         if row.files is not None and len(files) > row.files:
@@ -88,14 +64,12 @@ def over():
 
 def report():
     """Yields the lines of the table, and what is over."""
-    yield f"{'':58}{'lines':>8}{'allowed':>9}{'files':>7}{'code':>8}{'docstrings':>12}{'headers':>9}"
+    yield f"{'':58}{'lines':>8}{'allowed':>9}{'files':>7}"
     rows = budgets()
     for row in rows:
-        files = files_of(row, rows)
-        lines, code, docstrings, headers = counts(files)
-        name = ", ".join(row.paths)
+        files, name = files_of(row, rows), ", ".join(row.paths)
         name = name if len(name) < 57 else f"{name[:54]}…"
-        yield f"{name:58}{lines:8,}{row.lines:9,}{len(files):7}{code:8,}{docstrings:12,}{headers:9,}"
+        yield f"{name:58}{lines_of(files):8,}{row.lines:9,}{len(files):7}"
     yield from over()
 
 

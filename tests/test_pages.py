@@ -7,13 +7,12 @@ from functools import cache
 from itertools import pairwise
 
 import pytest
-from prose import ROOT, python_files
+from prose import FOLDERS, ROOT, python_files
 
 import envoi
 from envoi.adapters import FRAMEWORKS, TARGETS, Framework
 
 DOCS = ROOT / "docs"
-FOLDERS = ("core", "adapters", "integrations")
 
 
 def page(name):

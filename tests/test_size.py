@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 import size
 
 
@@ -24,16 +23,3 @@ def test_too_many_lines_are_found(monkeypatch, tmp_path):
     lines, files = size.over()
     assert re.fullmatch(r"core: [\d,]+ lines, 10 allowed", lines)
     assert re.fullmatch(r"tests: \d+ files, 2 allowed", files)
-
-
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ('"""A module."""\n\nimport os\n\n\nx = 1  # why\n', (6, 1, 1, 3)),
-        ("# a comment\nx = 1\n\n\ndef f():\n    '''Says\n    it.'''\n    return x\n", (8, 3, 2, 0)),
-    ],
-)
-def test_lines_are_counted_by_kind(tmp_path, code, expected):
-    file = tmp_path / "a.py"
-    file.write_text(code)
-    assert size.counts([file]) == expected

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 from depth import examples
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from small_models import Flock, Walk
 from traces import exact
@@ -122,18 +122,6 @@ def test_all_act_at_once_unless_turns_are_given():
     assert step.discounts == dict.fromkeys(NAMES, 1.0)
 
 
-def test_only_those_in_turn_act_and_see():
-    env = Turns(turn={0: ("a",), 1: ("b", "c")})
-    observations, infos = env.reset(seed=0)
-    assert env.turn == env.acting == ("a",)
-    assert list(observations) == ["a"]
-    assert list(infos) == list(NAMES)
-    step = env.step({"a": 1})
-    assert env.turn == ("c", "b")
-    assert list(step.observations) == ["c", "b"]
-    assert step.rewards == {"c": 0.0, "a": 0.5, "b": 0.0}
-
-
 @pytest.mark.parametrize(
     ("actions", "said"),
     [
@@ -209,43 +197,17 @@ def test_an_end_without_a_last_look_repeats_the_last_one():
     assert step.infos["b"] == {"synthetic_observation": True}
 
 
-def test_agents_join_late_and_take_over():
-    env = Council(
-        always=("c",), live={0: ("c",), 1: ("c", "a"), 2: ("b",)}, terminal={2: ("a",), 3: True}, truncated={2: ("c",)}
-    )
-    env.reset()
-    assert env.agents == ("c",)
-    with pytest.raises(EpisodeError, match="'a' has not been in play"):
-        env.observation("a")
-    step = env.step(act(env))
-    assert env.agents == ("c", "a")
-    assert list(step.rewards) == list(step.observations) == ["c", "a"]
-    assert step.rewards["a"] == 0.0
-    step = env.step(act(env))
-    assert env.agents == ("b",)
-    assert list(step.observations) == list(NAMES)
-    assert (step.truncated["c"], step.terminated["a"], step.terminated["b"]) == (True, True, False)
-    assert list(env.step(act(env)).rewards) == ["b"]
-
-
 @pytest.mark.parametrize(
-    ("kind", "script", "error", "message"),
+    ("script", "message"),
     [
-        (
-            Council,
-            {"live": {2: NAMES}, "terminal": {1: ("a",)}},
-            EpisodeError,
-            r"\['a'\] ended before .*cannot come back",
-        ),
-        (Council, {"live": {1: ("c", "b")}}, SpecError, r"\['a'\] left without an end"),
-        (Council, {"terminal": {1: ("zoe",)}}, SpecError, r"terminal: \['zoe'\]"),
-        (Council, {"terminal": {0: True}}, SpecError, "initial"),
-        (Council, {"live": {0: ()}}, SpecError, "initial"),
-        (Turns, {"turn": {1: ("z",)}}, SpecError, r"turn: expected some of \['c', 'a', 'b'\].*got \['z'\]"),
+        ({"terminal": {1: ("zoe",)}}, r"terminal: \['zoe'\]"),
+        ({"terminal": {0: True}}, "initial"),
+        ({"live": {0: ()}}, "initial"),
+        ({"turn": {1: ("z",)}}, r"turn: expected some of \['c', 'a', 'b'\].*got \['z'\]"),
     ],
 )
-def test_what_a_model_may_not_say_is_refused(kind, script, error, message):
-    env = kind(**script)
+def test_what_a_model_may_not_say_is_refused(script, message):
+    env = Turns(**script)
 
     def live():
         env.reset()
@@ -254,10 +216,57 @@ def test_what_a_model_may_not_say_is_refused(kind, script, error, message):
             env.step(act(env))
 
     before = []
-    with pytest.raises(error, match=message):
+    with pytest.raises(SpecError, match=message):
         live()
     if before:
         assert (env.state[0], env.agents) == before[-1]
+
+
+some = st.lists(st.sampled_from(NAMES), unique=True).map(tuple)
+
+
+@examples(500)
+@given(some.filter(bool), st.lists(st.tuples(st.none() | some, some, some, st.none() | some), max_size=5))
+@example(NAMES, [(None, ("a",), (), None), (NAMES, (), (), None)])  # comes back
+@example(("c",), [(("c", "a"), (), (), None), (("b",), ("a",), ("c",), None), (None, (), (), ("b",))])  # take over
+def test_agents_join_end_and_take_turns_as_scripted(first, script):
+    """The rules once more, in sets; a step of the script has the agents in play, the ended, the cut off, the turn."""
+    columns = [dict(enumerate((None, *column))) for column in zip(*script, strict=True)] or [{}] * 4
+    live, terminal, truncated, turns = columns
+    env = Turns(
+        live={**live, 0: first}, terminal={**terminal, 0: ()}, truncated={**truncated, 0: ()}, turn={0: None, **turns}
+    )
+    env.reset(seed=0)
+    playing, gone = {*first}, set()
+    for time, (listed, ended, cut, turn) in enumerate(script, 1):
+        if not playing:
+            break
+        listed = playing if listed is None else {*listed}
+        over = {*ended, *cut} & (playing | listed)
+        now = listed - over
+        wrong = "cannot come back" if now & gone else "left without an end" if playing - listed - over else None
+        if now and turn is not None and not now & {*turn}:
+            wrong = wrong or "turn: expected some of"
+        before, actions = (env.state, env.agents, env.turn), act(env)
+        if wrong is not None:
+            with pytest.raises((EpisodeError, SpecError), match=wrong):
+                env.step(actions)
+            assert (env.state, env.agents, env.turn) == before
+            break
+        step = env.step(actions)
+        affected, playing, gone = playing | now | over - gone, now, gone | over
+        affected = [agent for agent in NAMES if agent in affected]
+        assert step.rewards == {agent: 0.5 * time if agent in actions else 0.0 for agent in affected}
+        assert [*step.rewards] == [*step.infos] == affected
+        assert step.terminated == {agent: agent in ended for agent in affected}
+        assert step.truncated == {agent: agent in cut for agent in affected}
+        assert step.discounts == {agent: float(agent not in ended) for agent in affected}
+        assert env.agents == tuple(agent for agent in NAMES if agent in playing)
+        assert env.acting == tuple(agent for agent in env.agents if turn is None or agent in turn)
+        assert [*step.observations] == [agent for agent in affected if agent in env.acting or agent in over]
+        for agent in {*NAMES} - playing - gone:
+            with pytest.raises(EpisodeError, match=f"'{agent}' has not been in play|has ended"):
+                env.observation(agent)
 
 
 # Infos and masks.
