@@ -44,14 +44,14 @@ def groups(_):
                 "suite_gym.wrap_env": steps(lambda: wrap_env(old_gym_env())),
             },
             peer_base=steps(old_gym_env),
-            least=15,
+            least=8,
         ),
         layer(
             "dm_env → TF-Agents",
             steps(NullDmEnv),
             steps(lambda: to_tf_agents(NullDmEnv())),
             {"DmControlWrapper": steps(lambda: DmControlWrapper(NullDmEnv()))},
-            least=15,
+            least=8,
         ),
         layer("core → TF-Agents", steps(NullModel), steps(lambda: to_tf_agents(NullModel()))),
         layer(
@@ -63,7 +63,7 @@ def groups(_):
                     lambda: wrappers.FlattenObservationsWrapper(to_tf_agents(NullDict()))
                 )
             },
-            least=8,
+            least=5,
         ),
     ]
 

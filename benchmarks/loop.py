@@ -48,7 +48,7 @@ def groups(options):
             "bare": lambda name=name: Bare(name, n),
         }
         cases = {title: sampled(make, n, max(10, 4000 // n)) for title, make in makers.items()}
-        goals = {"gymnasium SyncVectorEnv": 1.3 if n == 64 else None, "bare": None}
+        goals = {"gymnasium SyncVectorEnv": 1 if n == 64 else None, "bare": None}
         pairs = [Pair(row, "envoi", peer, least=goal) for peer, goal in goals.items()]
         yield Group(cases, pairs, "ns a step of a lane", n)
 

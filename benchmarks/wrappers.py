@@ -72,7 +72,7 @@ def groups(_):
                     lambda: gymnasium.wrappers.FlattenObservation(to_gymnasium(NullDict()))
                 )
             },
-            least=6,
+            least=5,
         ),
         layer(
             "flat actions",
