@@ -327,6 +327,14 @@ def test_a_snapshot_of_anything_else_is_refused(make):
         assert exact(env.state) == before
 
 
+def test_a_snapshot_of_older_versions_says_so():
+    env = make("catch")
+    old = env.snapshot()
+    vars(old).pop("fixed")  # as 0.2.0 pickled them
+    with pytest.raises(SnapshotUnsupported, match=r"is from envoi 0\.2\.0 or older; restore it with that version"):
+        env.restore(pickle.loads(pickle.dumps(old)))
+
+
 class Delayed(TimeLimit):
     fixed = ("max_episode_steps",)
 
