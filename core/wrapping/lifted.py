@@ -29,7 +29,7 @@ from ..steps.program import Program
 from ..steps.record import ENDED_LANES, OVER, Record
 from .change import SPECS, Change, Specs
 from .delegate import Around, Inner
-from .lifting import over_agents, over_lanes
+from .lifting import entries_for, over_agents, over_lanes
 from .stages import ChangeStages
 from .wrapper import Wrapper
 
@@ -166,13 +166,13 @@ class Lifted(_Base):
         self.planned_limit = next(iter(given.values()), Change()).limit
         functions = [part for one in given.values() for part in (one.begin, one.observation, one.info)]
         self._reset_can_fail = any(part is not None for part in functions)
-        changes = {agent: over_lanes(one.counting(n), each[agent]) for agent, one in given.items()}
+        changes = {agent: over_lanes(one.counting(n), each[agent], type(self)) for agent, one in given.items()}
         for name, inner in specs.items():
             own = {agent: spec for agent, change in changes.items() if (spec := getattr(change, name)) is not None}
             if own:
                 setattr(self, name, {**inner, **own} if is_several else own[None])
         if is_several:
-            self.planned_change, self._memories = over_agents(env, changes, self.action_spec)
+            self.planned_change, self._memories = over_agents(env, changes, self.action_spec, type(self))
         else:
             self.planned_change = changes[None]
         self._see, _, self._tell = self.planned_change.with_memory()
@@ -188,9 +188,7 @@ class Lifted(_Base):
         """Returns the result of `change`, after checking its type."""
         change = self.change(specs)
         if not isinstance(cast("object", change), Change):
-            raise SpecError(
-                f"change: expected an envoi.Change, got {shown(change)}; return one from the method `change`"
-            )
+            raise SpecError(f"change: expected an envoi.Change, got {shown(change)}; return one from `change`")
         return change
 
     # Episodes.
@@ -255,8 +253,8 @@ class Lifted(_Base):
     def _told(self, info: Any, memory: Any, mask: Any) -> Any:
         if self.is_several:
             return cast("Any", self.planned_change.info)(info, memory)
-        tell: Any = self._tell
-        return info.adding(tell(memory), mask) if self.has_lanes else {**info, **tell(memory)}
+        entries = entries_for(cast("Any", self._tell)(memory), type(self))
+        return info.adding(entries, mask) if self.has_lanes else {**info, **entries}
 
     @property
     def observation(self) -> Any:

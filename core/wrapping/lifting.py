@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -12,7 +13,8 @@ from .. import tree
 from ..errors import SpecError
 from ..lane_values import lane, objects, stack
 from ..protocol.multi_env import MultiEnv
-from ..spec import Spec, SpecTree, zeros
+from ..spec import SpecTree, zeros
+from ..spec.base import shown
 from .change import SPECS, Change, Specs
 
 # Lanes.
@@ -21,7 +23,7 @@ Split: TypeAlias = Callable[[Any], Iterable[Any]]
 Join: TypeAlias = Callable[[list[Any]], Any]
 
 
-def over_lanes(change: Change, specs: Specs) -> Change:
+def over_lanes(change: Change, specs: Specs, kind: type) -> Change:
     """Returns a change whose functions take all lanes. With `by_lane`, they loop over the lanes."""
     n = specs.lanes
     if n is None or not change.by_lane:
@@ -55,7 +57,7 @@ def over_lanes(change: Change, specs: Specs) -> Change:
         remember=looped(change.remember, objects, iter, acting, seeing, paid),
         note=looped(change.note, objects, iter, iter),
         truncated=looped(change.truncated, lambda values: np.array(values, bool), flags, iter),
-        info=looped(change.info, _columns, iter) if memory else change.info,
+        info=looped(change.info, partial(_columns, kind), iter) if memory else change.info,
         by_lane=False,
     )
 
@@ -66,8 +68,16 @@ def outer_specs(change: Change, specs: Specs) -> Specs:
     return specs._replace(**{name: spec for name, spec in own.items() if spec is not None})
 
 
-def _columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def _columns(kind: type, lanes: Sequence[Any]) -> dict[str, list[Any]]:
+    entries = [entries_for(one, kind, f" in lane {index}") for index, one in enumerate(lanes)]
     return {name: [entry[name] for entry in entries] for name in entries[0]}
+
+
+def entries_for(info: Any, kind: type, where: str = "") -> Mapping[str, Any]:
+    """Returns what the `info` of a change returned, after checking that it is a mapping; errors name the wrapper."""
+    if not isinstance(info, (tree.AnyDict, tree.AnyMapping)):
+        raise SpecError(f"{kind.__name__}: info{where}: expected a mapping from names, got {shown(info)}")
+    return info
 
 
 # Several agents.
@@ -124,11 +134,8 @@ class AgentMemory:
         """Adds the rewards that an agent received while it waited."""
         if agent not in paid:
             return reward
-
-        def added(leaf: Spec, one: Any, other: Any) -> Any:
-            return one + other
-
-        return tree.map_leaves(added, self._env.reward_spec[agent], paid[agent], reward)
+        add: Callable[[Any, Any, Any], Any] = lambda leaf, one, other: one + other  # noqa: E731
+        return tree.map_leaves(add, self._env.reward_spec[agent], paid[agent], reward)
 
     def recall(self, memory: Memories, observations: Mapping[Any, Any]) -> Memories:
         """Updates the memories of the agents that have observed."""
@@ -160,15 +167,11 @@ def functions_of(changes: Mapping[Any, Change], name: str) -> dict[Any, Any]:
     return {agent: found for agent, change in changes.items() if (found := getattr(change, name)) is not None}
 
 
-def over_agents(env: MultiEnv, changes: Mapping[Any, Change], action_spec: Any) -> tuple[Change, AgentMemory]:
+def over_agents(env: MultiEnv, changes: dict[Any, Change], action_spec: Any, kind: type) -> tuple[Change, AgentMemory]:
     """Returns a change whose functions take mappings by agent, and the object that updates agents' memories.
 
-    Its `info` takes and returns the infos of all agents: `(infos, memory) -> infos`.
-
-    Args:
-        env: The environment inside.
-        changes: The change of each agent.
-        action_spec: The outer action specs.
+    Its `info` takes and returns the infos of all agents: `(infos, memory) -> infos`. `action_spec` has the outer specs,
+    and errors name the class of the wrapper, `kind`.
     """
     if any(change.truncated is not None and not change.shared for change in changes.values()):
         raise SpecError("change: expected a shared memory to truncate by, for several agents end together")
@@ -179,15 +182,13 @@ def over_agents(env: MultiEnv, changes: Mapping[Any, Change], action_spec: Any) 
     begin: Any = memories.begin if remembering else None
     remember: Any = memories.remember if remembering else None
     if some.shared and some.begin:  # one memory, which knows neither actions nor observations
-        first, later = some.begin, some.remember
-
-        def begin_shared(observations: Any) -> Any:
-            return first(None)
+        first, later = some.begin, cast("Any", some.remember)
 
         def remember_shared(memory: Any, *values: Any) -> Any:
-            return cast("Any", later)(memory, None, None, None)
+            return later(memory, None, None, None)
 
-        begin, remember = begin_shared, None if later is None else remember_shared
+        begin_shared: Callable[[Any], Any] = lambda seen: first(None)  # noqa: E731
+        begin, remember = begin_shared, later and remember_shared
 
     def called(functions: Mapping[Any, Any], agent: Any, memory: Any, *value: Any) -> Any:
         given = () if agent not in remembering else (memory if some.shared else memories.of(memory, agent),)
@@ -207,7 +208,8 @@ def over_agents(env: MultiEnv, changes: Mapping[Any, Change], action_spec: Any) 
     tell = functions_of(changes, "info")
 
     def told(infos: Mapping[Any, Any], memory: Any = None) -> dict[Any, Any]:
-        return {a: {**info, **called(tell, a, memory)} if a in tell else info for a, info in infos.items()}
+        found = {a: entries_for(called(tell, a, memory), kind, f"[{a!r}]") for a in infos if a in tell}
+        return {a: {**info, **found[a]} if a in found else info for a, info in infos.items()}
 
     lifted = Change(
         action=mapped("action"),

@@ -594,6 +594,18 @@ def test_a_failed_step_of_several_agents_changes_nothing(broken):
             assert exact(env.observation(agent)) == exact(plain.observation(agent))
 
 
+@pytest.mark.parametrize("by_lane", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_infos_that_are_no_mappings_are_refused(kind, by_lane):
+    class Mute(envoi.Lifted):
+        def change(self, specs):
+            return envoi.Change(begin=lambda seen: 0, info=lambda memory: "no word", by_lane=by_lane)
+
+    where = r"\['\w+'\]" if kind == "several" else " in lane 0" if by_lane and "lanes" in kind else ""
+    with pytest.raises(envoi.SpecError, match=f"^Mute: info{where}: expected a mapping from names, got 'no word'"):
+        Mute(KINDS[kind]()).reset()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_wrapper_made_within_an_episode_begins_there(kind):
     inside = KINDS[kind]()
