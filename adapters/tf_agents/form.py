@@ -125,7 +125,7 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
     def _plan(self) -> None:
         episode, kind = self._episode, type(self)
         episode.plan(self.core, self._env)
-        if (kind.step, kind.reset, kind._step, kind._reset) == _WRITTEN:  # neither overridden nor patched
+        if all(getattr(kind, name, None) is own for name, own in _WRITTEN.items()):  # neither overridden nor patched
             self._step_by(lambda action: episode.step(action))
 
     @property
@@ -250,7 +250,7 @@ class ToTFAgentsBatch(ToTFAgents):
         return new(TimeStep, (kinds, episode.to_reward(reward), discount, observation))
 
 
-_WRITTEN = ToTFAgents.step, ToTFAgents.reset, ToTFAgents._step, ToTFAgents._reset
+_WRITTEN = {name: getattr(ToTFAgents, name, None) for name in ("step", "reset", "_step", "_reset", "should_reset")}
 
 # Infos of a batch: nested arrays with a leading axis of n lanes.
 

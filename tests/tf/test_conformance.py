@@ -16,7 +16,7 @@ from traces import exact
 import envoi
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete
 from envoi.adapters import from_tf_agents, load, to_tf_agents
-from envoi.adapters.tf_agents import FromTFAgents
+from envoi.adapters.tf_agents import FromTFAgents, ToTFAgents
 
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
@@ -92,6 +92,16 @@ def test_a_wrapper_that_changes_nothing_loses_nothing(wrap):
     assert isinstance(env, FromTFAgents)
     assert lived(env) == lived(Scripted(*script))
     assert env.reward_spec == Scripted.reward_spec
+
+
+def test_a_subclass_decides_when_to_reset():
+    class Restless(ToTFAgents):
+        def should_reset(self, current_time_step):
+            return True
+
+    form = Restless(load("envoi:catch"))
+    form.reset()
+    assert form.step(1).is_first()
 
 
 def test_reward_and_discount_specs_survive_its_wrappers_though_it_drops_them():
