@@ -143,6 +143,9 @@ class ImportedAgents(HasRoster, Imported, MultiEnv):
         if self._roster.phase is NOT_BEGUN:
             raise EpisodeError(f"{what}: {NOT_BEGUN}")
 
+    def _leave_episode(self) -> None:
+        self._roster = Roster(self.possible_agents)
+
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
         """Resets the source and returns its result. The caller then sets the agents that play in the new episode."""
         seed = check_seed(seed)

@@ -224,9 +224,13 @@ class Imported(Planned, FromSource):
         held = state.pop("_held", self)
         super().__setstate__(state)
         if held is None:
-            self._halt = NOT_BEGUN
+            self._leave_episode()
         elif held is not self:
             self._put_back_source(held)
+
+    def _leave_episode(self) -> None:
+        """Continues as before the first reset, because the source is a copy in no episode."""
+        self._halt = NOT_BEGUN
 
     def render(self) -> Any:
         return self.source.render()
@@ -368,6 +372,9 @@ class ImportedBatch(Imported, BatchEnv):
     def _check_begun(self, what: str) -> None:
         if not self._begun:
             raise EpisodeError(f"{what}: {NOT_BEGUN}")
+
+    def _leave_episode(self) -> None:
+        self._begun = False
 
     def _check_actions(self, action: Any) -> None:
         """Raises an error if the number of actions differs from the number of lanes, before the source sees them."""

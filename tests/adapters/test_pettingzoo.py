@@ -1,5 +1,6 @@
 """PettingZoo's Parallel API, both ways."""
 
+import copy
 import os
 import sys
 
@@ -31,6 +32,16 @@ THEIRS = {
 
 def make(name):
     return load(f"pettingzoo:{name}", **THEIRS[name])
+
+
+def test_copies_without_their_episode_must_be_reset():
+    env = make("mpe/simple_spread_v3")  # which holds a font, and packs only its arguments
+    actions = env.sample_actions(env.reset(seed=0).infos)
+    twin = copy.deepcopy(env)
+    with pytest.raises(EpisodeError, match="has not begun; call reset"):
+        twin.step(actions)
+    twin.reset(seed=0)
+    assert exact(twin.step(actions)) == exact(env.step(actions))
 
 
 def test_turns_of_several_among_many_come_back():
