@@ -36,10 +36,8 @@ if TYPE_CHECKING:
     __all__ += ["to_dm_env", "to_gymnasium", "to_gymnasium_vector", "to_pettingzoo", "to_pettingzoo_aec"]
     __all__ += ["to_rllib", "to_sb3", "to_tf_agents"]
 
-_HERE = (
-    *("FRAMEWORKS", "SCHEMES", "TARGETS", "Framework", "Loss", "convert", "from_env", "load", "load_multi", "losses"),
-    "names_of",
-)
+_HERE = ["Framework", "Loss", "convert", "from_env", "load", "load_multi", "losses", "names_of"]
+_HERE += ["FRAMEWORKS", "SCHEMES", "TARGETS"]
 
 
 def _conversions(rows: Iterable[Framework]) -> list[str]:

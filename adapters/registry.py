@@ -194,9 +194,8 @@ def losses(env: Any, target: str) -> list[Loss]:
         UnknownName: There is no export target of that name.
     """
     core, row = from_env(env), _target(target)
-    arrived: list[Loss] = getattr(core, "arrival_losses", [])
-    if isinstance(core, Env) and core.batch_size is not None and not row.takes_lanes:
-        hint = "use a form of many lanes, such as gymnasium_vector"
-        lanes = Loss("lanes", "number", f"a batch of {core.batch_size}", target, True, hint)
-        return [*arrived, *options_lost(core), lanes]
-    return [*arrived, *options_lost(core), *row.load().losses(core)]
+    found: list[Loss] = [*getattr(core, "arrival_losses", []), *options_lost(core)]
+    if not isinstance(core, Env) or core.batch_size is None or row.takes_lanes:
+        return [*found, *row.load().losses(core)]
+    hint = "use a form of many lanes, such as gymnasium_vector"
+    return [*found, Loss("lanes", "number", f"a batch of {core.batch_size}", target, True, hint)]

@@ -20,7 +20,7 @@ import numpy as np
 from envoi import Array, ContextError, ContextSpace, UniformInteger
 from envoi.context import Feature
 from envoi.protocol.process import Snapshot
-from envoi.spec import SpecTree
+from envoi.spec import SpecTree, spec_equal
 
 from .imported import ImportedEnv
 
@@ -141,7 +141,7 @@ class TakesContext(ImportedEnv):
             return None
 
     def _widened(self, spec: SpecTree, plain: Bounds, wide: Bounds) -> Array:
-        if not (isinstance(spec, Array) and _is(spec, plain)):
+        if not (isinstance(spec, Array) and spec_equal(spec, Array(spec.shape, spec.dtype, *plain, spec.name))):
             raise ContextError(
                 f"context: some of these widen the bounds of the observations of {self.unwrapped}, which the wrappers"
                 " of the source change; wrap it in envoi's wrappers instead"
@@ -241,10 +241,3 @@ def _union(bounds: list[Bounds]) -> Bounds:
 
 def _within(inner: Bounds, outer: Bounds) -> bool:
     return bool(np.all(inner[0] >= outer[0]) and np.all(inner[1] <= outer[1]))
-
-
-def _is(spec: Array, bounds: Bounds) -> bool:
-    if spec.low is None or spec.high is None:
-        return False
-    low, high = (np.asarray(bound, spec.dtype) for bound in bounds)
-    return np.array_equal(spec.low, low) and np.array_equal(spec.high, high)

@@ -11,15 +11,9 @@ from strategies import Pair
 
 import envoi
 from envoi import Array, Discrete, OneOf, SpecError
-from envoi.adapters import (
-    from_env,
-    to_dm_env,
-    to_gymnasium,
-    to_gymnasium_vector,
-    to_pettingzoo,
-    to_pettingzoo_aec,
-    to_tf_agents,
-)
+from envoi.adapters import from_env, to_dm_env, to_gymnasium, to_gymnasium_vector, to_tf_agents
+from envoi.adapters.pettingzoo import to_pettingzoo
+from envoi.adapters.pettingzoo_aec import to_pettingzoo_aec
 
 LEGS = {"leg": {"hip": Discrete(2), "knee": Array((), "float32", 0, 1)}, "hand": (Discrete(2), Discrete(3))}
 

@@ -2,21 +2,21 @@
 
 import gridverse_like
 import gymnasium
-import numpy as np
 import pytest
 from absent import optional
 from dm_env import StepType
 from dm_sources import Playing, Wrapping
-from pettingzoo import ParallelEnv
+from pettingzoo.utils import BaseParallelWrapper
 from scripted import Scripted
+from traces import exact
 
 import envoi
 from envoi import SpecError
-from envoi.adapters import TARGETS, from_gridverse, load, losses, to_tf_agents
+from envoi.adapters import TARGETS, from_env, from_gridverse, load, losses, to_tf_agents
 from envoi.adapters.dm_env import from_dm_env, to_dm_env
 from envoi.adapters.gymnasium import from_gymnasium, to_gymnasium
 from envoi.adapters.gymnasium_vector import to_gymnasium_vector
-from envoi.adapters.pettingzoo import from_pettingzoo, to_pettingzoo
+from envoi.adapters.pettingzoo import to_pettingzoo
 from envoi.adapters.pettingzoo_aec import to_pettingzoo_aec
 from envoi.adapters.shared.loss import DroppedOptionsWarning
 
@@ -178,28 +178,15 @@ class SeedOnly(gymnasium.Env):
         return int(self.np_random.integers(99)), 0.0, False, False, {}
 
 
-class ZooSeedOnly(ParallelEnv):
-    metadata = {"name": "seed_only"}
-    possible_agents = ["a"]
-
-    def observation_space(self, agent):
-        return SeedOnly.observation_space
-
-    def action_space(self, agent):
-        return SeedOnly.action_space
-
+class ZooSeedOnly(BaseParallelWrapper):
     def reset(self, seed=None):
-        self.agents, self.rng = ["a"], np.random.default_rng(seed)
-        return {"a": int(self.rng.integers(99))}, {"a": {}}
-
-    def step(self, actions):
-        return {"a": 0}, {"a": 0.0}, {"a": False}, {"a": False}, {"a": {}}
+        return super().reset(seed)
 
 
-@pytest.mark.parametrize("make", [lambda: from_gymnasium(SeedOnly()), lambda: from_pettingzoo(ZooSeedOnly())])
-def test_a_reset_without_options_runs(make):
-    env = make()
-    assert env.reset(seed=4)[0] == env.reset(seed=4)[0] != env.reset()[0]
+@pytest.mark.parametrize("source", [SeedOnly, lambda: ZooSeedOnly(load("pettingzoo:mpe/simple_spread_v3").source)])
+def test_a_reset_without_options_runs(source):
+    env = from_env(source())
+    assert exact(env.reset(seed=4)[0]) == exact(env.reset(seed=4)[0]) != exact(env.reset()[0])
     assert any(loss.path == "options" for loss in losses(env, "rllib"))
     with pytest.warns(DroppedOptionsWarning, match=r"takes no options, so 'size'"):
         env.reset(options={"size": 3})

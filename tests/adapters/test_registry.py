@@ -19,19 +19,8 @@ from small_models import Walk
 
 import envoi
 from envoi import Env, LossyConversion, MissingBackend, SpecError, UnknownName
-from envoi.adapters import (
-    FRAMEWORKS,
-    SCHEMES,
-    TARGETS,
-    convert,
-    from_env,
-    load,
-    load_multi,
-    losses,
-    registry,
-    to_gymnasium,
-)
-from envoi.adapters.gymnasium import ToGymnasium
+from envoi.adapters import FRAMEWORKS, SCHEMES, TARGETS, convert, from_env, load, load_multi, losses, registry
+from envoi.adapters.gymnasium import ToGymnasium, to_gymnasium
 from envoi.adapters.rllib import RLlibEnv
 from envoi.integrations.check import check_env
 
@@ -52,19 +41,8 @@ def test_values_in_a_name_are_python_literals_or_else_strings():
     module.note = lambda **arguments: seen.update(arguments) or Ends()
     load("python:scripted:note?a=1&b=0.5&c=True&d=None&e=8x8&f=[1,2]&g='q'&h=a=b&i=&j=false&k=NULL")
     del module.note
-    assert seen == {
-        "a": 1,
-        "b": 0.5,
-        "c": True,
-        "d": None,
-        "e": "8x8",
-        "f": [1, 2],
-        "g": "q",
-        "h": "a=b",
-        "i": "",
-        "j": False,
-        "k": None,
-    }
+    words = {"e": "8x8", "g": "q", "h": "a=b", "i": ""}
+    assert seen == {"a": 1, "b": 0.5, "c": True, "d": None, "f": [1, 2], "j": False, "k": None} | words
 
 
 @pytest.mark.parametrize(
