@@ -161,42 +161,28 @@ class FromEnvpool(VectorSpaces, ImportedBatch):
         self._over, self._observation, self._begun = self._over & ~chosen, observation, True
         return batch_env.make_batch_reset((observation, Infos(infos)))
 
-    def advance(self, action: Any, restart: Mask | None, hold: Mask | None, idle: Mask | None) -> tuple[Any, ...]:
-        self._check_begun("step")
-        over = self._over if idle is None else self._over & ~idle
-        if restart is not None and np.count_nonzero(restart & ~self._over):
-            live = np.flatnonzero(restart & ~self._over).tolist()
+    def _check_lanes(self, restart: Mask, hold: Mask | None) -> None:
+        if np.count_nonzero(live := restart & ~self._over):
             raise EpisodeError(
-                f"step: lanes {live} of a pool have not ended, and only those that have begin a new episode within a "
-                "step; use reset(mask=…) before it"
+                f"step: lanes {np.flatnonzero(live).tolist()} of a pool have not ended, and only those that have begin "
+                "a new episode within a step; use reset(mask=…) before it"
             )
-        n = self.batch_size
-        index = np.arange(n) if hold is None else np.flatnonzero(~hold)
-        if len(index):
-            return self._step_some(action, index, over, restart)
-        self._check("step", over)
-        rewards = np.zeros((n, *self.reward_spec.shape), self.reward_spec.dtype)
-        return self._observation, rewards, None, None, None, Infos([{} for _ in range(n)])
+        self._check("step", self._over & ~restart if hold is None else self._over & ~(restart | hold))
 
-    def _step_some(self, action: Any, index: NDArray[np.intp], over: Mask, restart: Mask | None) -> tuple[Any, ...]:
-        """Steps some lanes while the others pause; returns the step of all lanes."""
-        self._check("step", over)
-        n, rewarder = self.batch_size, self._rewarder
-        before = None if rewarder is None else self._observation
+    def _step_source(self, action: Any, restart: Mask, hold: Mask | None) -> tuple[Any, Any, Mask, Mask, Any, Any]:
+        n = self.batch_size
+        if hold is not None and hold.all():
+            rewards = np.zeros((n, *self.reward_spec.shape), self.reward_spec.dtype)
+            return self._observation, rewards, ~hold, ~hold, None, Infos([{} for _ in range(n)])
+        index = np.arange(n) if hold is None else np.flatnonzero(~hold)
         self.source.send(self._encoded(action, n, index), index.astype(np.int32))
-        lanes, values = self._received(len(index))
-        observation, reward, terminated, truncated, infos = values
-        if len(index) < n:
+        lanes, (observation, reward, terminated, truncated, infos) = self._received(len(index))
+        if hold is not None:
             observation = _scattered(self._observation, lanes, observation, n)
             # The others get zeros.
             reward, terminated, truncated = (_scattered(None, lanes, one, n) for one in (reward, terminated, truncated))
             each = dict(zip(lanes.tolist(), infos, strict=True))
             infos = Infos([each.get(lane, {}) for lane in range(n)])
-        self._over = np.where(np.isin(np.arange(n), index), terminated | truncated, self._over)
-        self._observation = observation
-        if rewarder is not None:
-            idle = np.isin(np.arange(n), index, invert=True)
-            reward = self._rewarded(reward, before, action, idle if restart is None else idle | restart)
         return observation, reward, terminated, truncated, None, infos
 
     def _check(self, call: str, over: Mask) -> None:

@@ -146,13 +146,8 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         words = [0 if one is None else one for one in seeds]
         return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)
 
-    def advance(self, action: Any, restart: Mask | None, hold: Mask | None, idle: Mask | None) -> tuple[Any, ...]:
-        self._check_begun("step")
-        self._check_restart(np.zeros(self.batch_size, bool) if restart is None else restart)
-        self._check_actions(action)
-        rewarder = self._rewarder
-        before = None if rewarder is None else self.state
-        observation, reward, terminated, truncated, entries = self._step_source(self._sent(action))
+    def _step_source(self, action: Any, restart: Mask, hold: Mask | None) -> tuple[Any, Any, Mask, Mask, Any, Any]:
+        observation, reward, terminated, truncated, entries = self._step_vector(self._sent(action))
         observation = self._incoming(observation)
         reward = self._rewards(reward)
         terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
@@ -163,15 +158,13 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         discount = None
         if "discount" in entries or "discount" in entries.get("final_info", ()):
             discount, infos = self._discounts(infos, terminated)
-        self._over, self._observation = over, observation
-        if rewarder is not None:
-            reward = self._rewarded(reward, before, action, restart)
         return observation, reward, terminated, truncated, discount, infos
 
-    def _step_source(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+    def _step_vector(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Steps the source and returns its five values."""
         return self.source.step(action)
 
-    def _check_restart(self, restart: Mask) -> None:
+    def _check_lanes(self, restart: Mask, hold: Mask | None) -> None:
         if self.mode is AutoresetMode.NEXT_STEP:
             ended, live = self._over & ~restart, restart & ~self._over
             if np.count_nonzero(live):

@@ -60,7 +60,7 @@ class FromSB3(FromGymnasiumVector):
         observation = self.source.reset()
         return self._incoming(observation), Infos([dict(info) for info in self.unwrapped.reset_infos])
 
-    def _step_source(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+    def _step_vector(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         observation, reward, over, infos = self.source.step(action)
         cut = np.array([bool(info.get("TimeLimit.truncated")) for info in infos]) & over
         ended = over & ~cut

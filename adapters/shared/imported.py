@@ -376,10 +376,27 @@ class ImportedBatch(Imported, BatchEnv):
     def _leave_episode(self) -> None:
         self._begun = False
 
-    def _check_actions(self, action: Any) -> None:
-        """Raises an error if the number of actions differs from the number of lanes, before the source sees them."""
+    def advance(self, action: Any, restart: Mask | None, hold: Mask | None, idle: Mask | None) -> tuple[Any, ...]:
+        self._check_begun("step")
+        begin = np.zeros(self.batch_size, bool) if restart is None else restart
+        self._check_lanes(begin, hold)
         if isinstance(self.action_spec, Spec):
             check_count("action", action, self.batch_size)
+        before = None if self._rewarder is None else self.state
+        observation, reward, terminated, truncated, discount, infos = self._step_source(action, begin, hold)
+        over = terminated | truncated
+        self._observation, self._over = observation, over if hold is None else over | self._over & hold
+        if self._rewarder is not None:
+            reward = self._rewarded(reward, before, action, idle)
+        return observation, reward, terminated, truncated, discount, infos
+
+    @abstractmethod
+    def _check_lanes(self, restart: Mask, hold: Mask | None) -> None:
+        """Raises an error unless the source can step its lanes now, and restart these."""
+
+    @abstractmethod
+    def _step_source(self, action: Any, restart: Mask, hold: Mask | None) -> tuple[Any, Any, Mask, Mask, Any, Any]:
+        """Steps the source. Returns the six values of a step, with the source's own rewards."""
 
     @property
     def observation(self) -> Any:

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from envoi import Array, Env, EpisodeError, Infos, Reset, SpecError, Step
+from envoi import Array, Env, EpisodeError, Infos, Reset, SpecError
 from envoi.lane_values import take
-from envoi.protocol.batch_env import as_mask
-from envoi.protocol.env import ENDED_LANES, make_step
+from envoi.protocol.batch_env import Mask, as_mask
+from envoi.protocol.env import ENDED_LANES
 from envoi.protocol.process import Info
 from envoi.seeding import batch_streams, lane_seeds
 from envoi.spec import SpecTree
@@ -211,38 +211,27 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
                 raise
             return super()._call_seed_method(lane_seeds(seed, self.batch_size))
 
-    def advance(self, action: Any, restart: Any, hold: Any, idle: Any) -> tuple[Any, ...]:
-        begin = np.zeros(self.batch_size, bool) if restart is None else restart
-        self._check_lanes(begin)
-        self._check_actions(action)
-        rewarder, form = self._rewarder, self._form
-        before = None if rewarder is None else self.state
-        sent = action if self._encode is None else self._encode(action)
+    def _step_source(self, action: Any, restart: Mask, hold: Mask | None) -> tuple[Any, Any, Mask, Mask, Any, Any]:
+        form, sent = self._form, action if self._encode is None else self._encode(action)
         if form is not None:
-            form.restart(begin)
+            form.restart(restart)
             time_step = self.source.step(sent)
         else:
             # Some sources start a new episode only by `reset`, even if all lanes have ended.
-            time_step = self.source.reset() if begin.all() else self.source.step(sent)
-        result = form.last if form is not None and form.has_returned(time_step) else self._read(time_step, begin)
-        self._observation = result.observation
-        self._over = result.terminated | result.truncated
-        return (
-            result if rewarder is None else result._replace(reward=self._rewarded(result.reward, before, action, begin))
-        )
+            time_step = self.source.reset() if restart.all() else self.source.step(sent)
+        return form.last if form is not None and form.has_returned(time_step) else self._read(time_step, restart)
 
-    def _check_lanes(self, begin: Any) -> None:
-        self._check_begun("step")
-        left, early = self._over & ~begin, begin & ~self._over
+    def _check_lanes(self, restart: Mask, hold: Mask | None) -> None:
+        left, early = self._over & ~restart, restart & ~self._over
         if left.any():
             raise EpisodeError(f"step: in lanes {np.flatnonzero(left).tolist()}, {ENDED_LANES}")
-        if early.any() and self._form is None and not begin.all():
+        if early.any() and self._form is None and not restart.all():
             raise EpisodeError(
                 f"step: lanes {np.flatnonzero(early).tolist()} have not ended, and TF-Agents begins "
                 "no new episode in a lane before its end"
             )
 
-    def _read(self, time_step: Any, begin: Any) -> Step:
+    def _read(self, time_step: Any, begin: Mask) -> tuple[Any, Any, Mask, Mask, Any, Any]:
         kinds = np.asarray(time_step.step_type)
         wrong = (kinds == 0) != begin
         if wrong.any():
@@ -255,9 +244,8 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
             reward, discount = filled(reward, begin, 0), filled(discount, begin, 1)
         over = kinds == 2
         terminated = over & zero_lanes(discount, self.batch_size)
-        flags: Any = (terminated, over & ~terminated)
         infos: Any = unstacked(self._source_info, self.batch_size, self._form)
-        return make_step((self._incoming(observation), reward, *flags, discount, infos))
+        return self._incoming(observation), reward, terminated, over & ~terminated, discount, infos
 
 
 class FromTFAgentsLanes(ImportedLanes):
