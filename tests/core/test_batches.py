@@ -1,6 +1,7 @@
 """A batch is its lanes: nothing that happens in one is felt in another."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import Carts, Count, Flock, Sums, Walk
 from strategies import generators, specs
-from traces import exact, trace
+from traces import exact
 
 import envoi
 from envoi import Infos, Lanes, ModelBatch, SpecError, TimeLimit, Validated
@@ -19,9 +20,6 @@ from envoi.protocol.batch_env import full_lanes_step
 from envoi.protocol.fast_steps import fast_step
 
 N = 4
-
-
-every_model = pytest.mark.parametrize("name", MODELS)
 
 
 def in_a_loop(make_env, n=N):
@@ -483,31 +481,6 @@ def test_a_rewarder_set_after_a_step_applies_in_loops():
     assert batch.step(batch.sample_action()).reward.tolist() == [7.0] * N
 
 
-@pytest.mark.parametrize("function", ["initial", "transition", "observe", "terminal"])
-def test_a_keyboard_interrupt_leaves_lanes_as_they_were(function):
-    class Stopped(Walk):
-        stops = False
-
-    def stopping(model, *arguments):
-        if model.stops:
-            raise KeyboardInterrupt
-        return getattr(Walk, function)(model, *arguments)
-
-    setattr(Stopped, function, stopping)
-    batch, twin = (envoi.batch(Stopped(), N, compiled=False) for _ in range(2))
-    for one in (batch, twin):
-        one.reset(seed=0)
-    batch.envs[2].stops = True
-    with pytest.raises(KeyboardInterrupt):
-        batch.step(np.ones(N, np.int64), np.array([True, False, True, False] if function == "initial" else [False] * N))
-    if function in ("initial", "observe"):
-        with pytest.raises(KeyboardInterrupt):
-            batch.reset(seed=1)
-    batch.envs[2].stops = False
-    assert exact(batch.state) == exact(twin.state)
-    assert trace(batch, 9) == trace(twin, 9)
-
-
 @pytest.mark.parametrize("end", [lambda is_over: np.array([is_over]), lambda is_over: "end" if is_over else None])
 def test_ends_may_be_whatever_is_true(end):
     class Ending(Count):
@@ -525,18 +498,11 @@ def test_ends_may_be_whatever_is_true(end):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@every_model
-def test_a_reset_of_no_lanes_changes_nothing(name, compiled):
+@pytest.mark.parametrize("make_env", [*(partial(make, name) for name in MODELS), Carts])
+def test_a_reset_of_no_lanes_changes_nothing(make_env, compiled):
     if compiled:
         pytest.importorskip("numba")
-    changes_nothing(envoi.batch(make(name), 3, compiled=compiled))
-
-
-def test_a_reset_of_no_lanes_in_numpy_changes_nothing():
-    changes_nothing(envoi.batch(Carts(), 3))
-
-
-def changes_nothing(batch):
+    batch = envoi.batch(make_env(), 3, compiled=compiled and make_env is not Carts)
     batch.reset(seed=0)
     first = batch.step(batch.sample_action())
     result = batch.reset(mask=np.zeros(3, bool))

@@ -27,27 +27,20 @@ def drifts(env):
 
 
 @every_env
-def test_defaults_hold_until_a_context_is_set_and_again_when_it_is_emptied(make_env):
-    env = make_env()
+def test_a_context_holds_from_the_next_reset(make_env):
+    env, mine = make_env(), {"drift": 0.5}
     env.reset(seed=0)
-    env.context = {"drift": 0.5}
+    assert np.all(np.equal(env.context["drift"], 0.25))
+    env.context = mine
+    mine["drift"] = 0.9
+    assert np.all(np.equal(env.context["drift"], 0.5))
     env.step(env.sample_action())
-    assert set(drifts(env)) == {0.25}  # until the next reset
+    assert set(drifts(env)) == {0.25}
     env.reset()
     assert set(drifts(env)) == {0.5}
     env.context = {}
     env.reset()
     assert set(drifts(env)) == {0.25}
-
-
-@every_env
-def test_the_context_reads_as_set_with_defaults_filled_in(make_env):
-    env = make_env()
-    assert np.all(np.equal(env.context["drift"], 0.25))
-    mine = {"drift": -0.5}
-    env.context = mine
-    mine["drift"] = 0.9
-    assert np.all(np.equal(env.context["drift"], -0.5))
 
 
 @every_env

@@ -1070,15 +1070,6 @@ def test_contextuals_inside_one_another_are_no_rivals():
     assert [infos[lane]["context"]["g"] for lane in (1, 2)] == [before[lane]["context"]["g"] for lane in (1, 2)]
 
 
-@pytest.mark.parametrize("name", ["pendulum", "cartpole", "catch", "gridworld"])
-def test_a_mask_of_no_lane_resets_none(name):
-    env = envoi.batch(envoi.models.make(name), 3)
-    env.reset(seed=0)
-    before = env.observation
-    after = env.reset(mask=np.zeros(3, bool)).observation
-    assert repr(after) == repr(before)
-
-
 @pytest.mark.parametrize(
     "env", [envoi.batch(Pendulum(), 3), envoi.Lanes([Pendulum() for _ in range(3)])], ids=["batch", "loop"]
 )
@@ -1092,25 +1083,6 @@ def test_one_number_is_put_in_several_lanes(env):
     env.put_context({"m": 3.0}, [0, 1])
     env.reset()
     assert [context["m"] for context in env.context] == [3.0, 3.0, 1.0]
-
-
-class Noted(envoi.Lanes):
-    """Lanes in a loop that note what was put last."""
-
-    put = ()
-
-    def put_context(self, context, lanes):
-        self.put = [*context]
-        super().put_context(context, lanes)
-
-
-def test_a_loop_is_given_the_features_that_differ():
-    lanes = Noted([Pendulum() for _ in range(3)])
-    env = envoi.Contextual(lanes, {"a": {"m": 0.5, "g": 3.0}, "b": {"m": 2.0, "g": 3.0}})
-    for masses, put in (([0.5, 2.0, 0.5], set(env.context[0])), ([2.0, 0.5, 2.0], {"m"})):
-        env.reset()
-        assert (lanes.context["m"], lanes.context["g"]) == (masses, [3.0] * 3)
-        assert {*lanes.put} == put
 
 
 def test_a_selector_of_another_set_is_refused():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import Flock, Leaving, Walk
+from small_models import WALKS, Flock, Leaving, Walk
 from traces import Player, exact, trace
 
 import envoi
@@ -17,17 +17,7 @@ from envoi import Contextual, EpisodeError, History, SnapshotUnsupported, TimeLi
 from envoi.models import MODELS, Catch, make
 from envoi.protocol.env import ENDED, NOT_RESET
 
-ENVS = {
-    "model": Walk,
-    "batch model": Flock,
-    "limited": lambda: TimeLimit(Walk(), 7),
-    "validated": lambda: Validated(TimeLimit(Flock(), 7)),
-    "lanes": lambda: envoi.batch(Walk, 3),
-    "model batch": lambda: envoi.batch(Flock(), 3),
-    "limited lanes": lambda: TimeLimit(envoi.batch(Walk(), 3), 7),
-    "validated batch": lambda: envoi.batch(Validated(TimeLimit(Flock(), 7)), 3),
-    "padded lanes": lambda: envoi.FixedLength(envoi.batch(Walk(), 3), 7),
-}
+ENVS = {**WALKS, "padded lanes": lambda: envoi.FixedLength(envoi.batch(Walk(), 3), 7)}
 SINGLE = {name: make for name, make in ENVS.items() if make().batch_size is None}
 BATCHES = {name: make for name, make in ENVS.items() if name not in SINGLE}
 
@@ -96,12 +86,12 @@ FUNCTIONS = ("transition", "observe", "reward", "terminal", "truncated", "discou
 
 
 def fragile(kind):
-    """Returns a model of which the function named by `broken` raises an error."""
+    """Returns a model of which the function named by `broken` is interrupted."""
 
     def breaking(name):
         def function(self, *arguments):
             if self.broken == name:
-                raise ZeroDivisionError(name)
+                raise KeyboardInterrupt(name)
             return getattr(kind, name)(self, *arguments)
 
         return function
@@ -114,6 +104,7 @@ FRAGILE = {
     "batch model": lambda: fragile(Flock),
     "limited": lambda: TimeLimit(fragile(Walk), 9),
     "validated": lambda: Validated(fragile(Walk)),
+    "lanes": lambda: envoi.batch(fragile(Walk), 3, compiled=False),
     "model batch": lambda: envoi.batch(fragile(Flock), 3),
     "limited batch": lambda: TimeLimit(envoi.batch(fragile(Flock), 3), 9),
 }
@@ -121,20 +112,30 @@ FRAGILE = {
 
 @pytest.mark.parametrize(
     ("call", "name"),
-    [*(("step", name) for name in FUNCTIONS), *(("reset", name) for name in ("initial", "observe", "info"))],
+    [
+        *(("step", name) for name in FUNCTIONS),
+        *((call, name) for call in ("reset", "restart") for name in ("initial", "observe", "info")),
+    ],
 )
 @over_makers(FRAGILE)
 def test_an_error_of_the_author_changes_nothing(make, call, name):
-    env = make()
-    env.reset(seed=0)
-    env.step(env.sample_action())
+    env, twin = make(), make()
+    action = np.ones(env.batch_size or (), np.int64)[()]
+    for one in (env, twin):
+        one.reset(seed=0)
+        one.step(action)
     before = exact((env.state, env.observation))
-    env.unwrapped.broken = name
-    with pytest.raises(ZeroDivisionError, match=name):
-        env.step(env.sample_action()) if call == "step" else env.reset()
+    model = getattr(env.unwrapped, "envs", [env.unwrapped])[-1]  # the last lane, when others have stepped
+    model.broken = name
+    restart = None if env.batch_size is None else partial(env.step, action, np.array([True, False, True]))
+    with pytest.raises(KeyboardInterrupt, match=name):
+        {"step": partial(env.step, action), "reset": env.reset, "restart": restart or env.reset}[call]()
     assert exact((env.state, env.observation)) == before
-    env.unwrapped.broken = None
-    env.step(env.sample_action())
+    model.broken = None
+    env.step(action)
+    if isinstance(env.unwrapped, envoi.Lanes):  # which give random numbers back
+        twin.step(action)
+        assert trace(env, 9) == trace(twin, 9)
 
 
 class Closing(envoi.Wrapper):
@@ -178,13 +179,6 @@ def test_an_observation_once_given_never_changes(make):
 def test_a_limit_and_a_termination_are_both_seen(limit, ends):
     last = finish(TimeLimit(Catch(), limit))  # which terminates at its ninth step
     assert (last.terminated, last.truncated, last.discount) == ends
-
-
-def test_a_bundled_model_has_the_limit_that_is_asked_for():
-    assert make("cartpole").max_episode_steps == 500
-    assert make("cartpole", 3).max_episode_steps == 3
-    with pytest.raises(envoi.SpecError, match="at least 1, got 0"):
-        make("cartpole", 0)
 
 
 class Stray(Walk):

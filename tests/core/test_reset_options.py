@@ -129,12 +129,7 @@ def test_a_context_among_the_options_of_a_model_is_that_of_the_episode_with_defa
     assert exact(asked.state) == exact(was_set.state)
 
 
-def test_a_context_among_the_options_reaches_models_of_one_and_of_several_agents():
-    walk = Walk()
-    walk.reset(options={"context": {"drift": 0.5}})
-    assert walk.state.drift == 0.5
-    walk.reset()
-    assert walk.state.drift == 0.25
+def test_a_context_among_the_options_reaches_agents_and_lanes():
     game = Nim()
     game.reset(options={"context": {"sticks": 3}})
     few = exact(game.state)
