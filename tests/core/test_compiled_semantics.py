@@ -234,89 +234,38 @@ class Unpaid(Plain):
         pass
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            lambda self, state, action, rng: state._replace(x=float((state.x > 1) + (state.count > 2))),
-            r"\(test_compiled_semantics.py, line \d+\): it computes \+ of two bools",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(count=state.count + 1 if state.count < 100 else 0.5),
-            r"\(.*line \d+\): .*a number .*is int on one path and float on another.* 0.0",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(count=state.count / 2),
-            r"line \d+\): it returns a state with float where the first state has int; convert it by int",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(grid=state.grid.astype(np.float32)),
-            r"line \d+\): it returns a state with array\(float32.* first state has array\(float64",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(x=rng.uniform(0.0, 1.0, high=2.0)),
-            r"line \d+\): it calls uniform with other arguments than it has: multiple values",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(x=rng.normal(state.grid, 1.0)[0]),
-            r"line \d+\): it calls rng.normal of array",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(x=rng.laplace()),
-            r"Moving.transition \(.*line \d+\): rng\.laplace cannot be compiled",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(x=math.hypot(state.x, 1.0)),
-            r"Moving.transition \(.*line \d+\): .*math.hypot .*write math.sqrt",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(x=np.linalg.norm(state.grid)),
-            r"transition \(.*line \d+\): no compiled form of np.linalg.norm",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(x=float(np.arctan(state.x))),
-            r"np.arctan with the same bits is known; write math.atan",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(x=round(state.x, 2)),
-            r"line \d+\): round is only compiled with 1 argument",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(x=np.mean(state.grid)),
-            r"np.mean with the same bits is known; write the additions",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(x=state.grid @ state.grid),
-            r"@ adds floats in an order of its own",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(x=1.0 if state.x is state.count else 2.0),
-            r"`is` compares objects",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(count=int(~(state.count > 2))),
-            r"it computes ~ of a bool, which differs between Python and numpy",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(x=state.x + np.float32(action)),
-            r"\(test_.*line \d+\): it computes \+ of float and float32; convert .* by float",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(x=state.x * maths.pi),  # noqa: F821
-            r"Moving.transition \(test_.*line \d+\): maths is not defined; did you mean math\?",
-        ),
-        (
-            lambda self, state, action, rng: state._replace(x=1.0 if self.mode == "easy" else 2.0),
-            r"line \d+\): .*mode is a str",
-        ),
-        (Unpaid, r"Unpaid.reward \(.*line \d+\): it returns None; return a value on every path"),
-        (Narrow, r"transition \(.*line \d+\): it computes \* of float and float32"),
-        (Importing, r"Importing.transition \(test_.*line \d+\): it imports a module; do that at the top"),
-        (Unpacking, r"Unpacking.transition \(test_.*line \d+\): it unpacks .* write the index of each"),
-        (Catching, r"Catching.transition \(test_.*line \d+\): it catches errors; test with `if`"),
-        (Overridden, "Overridden.reward: expected a method of the class"),
-    ],
-)
+# Transitions of a model m in a state s by an action a; and models.
+REFUSED = [
+    (lambda m, s, a, rng: s._replace(x=float((s.x > 1) + (s.count > 2))), r"line \d+\): it computes \+ of two bools"),
+    (lambda m, s, a, rng: s._replace(count=s.count if s.count < 100 else 0.5), "int on one path and float on another"),
+    (lambda m, s, a, rng: s._replace(count=s.count / 2), r"float where the first state has int; convert it by int"),
+    (lambda m, s, a, rng: s._replace(grid=s.grid.astype(np.float32)), r"array\(float32.* state has array\(float64"),
+    (lambda m, s, a, rng: s._replace(x=rng.uniform(0.0, 1.0, high=2.0)), "it calls uniform with other arguments than"),
+    (lambda m, s, a, rng: s._replace(x=rng.normal(s.grid, 1.0)[0]), r"line \d+\): it calls rng.normal of array"),
+    (lambda m, s, a, rng: s._replace(x=rng.laplace()), r"Moving.transition \(.*line \d+\): rng\.laplace cannot be"),
+    (lambda m, s, a, rng: s._replace(x=math.hypot(s.x, 1.0)), r"line \d+\): .*math.hypot .*write math.sqrt"),
+    (lambda m, s, a, rng: s._replace(x=np.linalg.norm(s.grid)), r"line \d+\): no compiled form of np.linalg.norm"),
+    (lambda m, s, a, rng: s._replace(x=float(np.arctan(s.x))), "np.arctan with the same bits is known; write math.at"),
+    (lambda m, s, a, rng: s._replace(x=round(s.x, 2)), r"line \d+\): round is only compiled with 1 argument"),
+    (lambda m, s, a, rng: s._replace(x=np.mean(s.grid)), "np.mean with the same bits is known; write the additions"),
+    (lambda m, s, a, rng: s._replace(x=s.grid @ s.grid), "@ adds floats in an order of its own"),
+    (lambda m, s, a, rng: s._replace(x=1.0 if s.x is s.count else 2.0), "`is` compares objects"),
+    (lambda m, s, a, rng: s._replace(count=int(~(s.count > 2))), "it computes ~ of a bool, which differs between"),
+    (lambda m, s, a, rng: s._replace(x=s.x + np.float32(a)), r"\+ of float and float32; convert .* by float"),
+    (lambda m, s, a, rng: s._replace(x=s.x * maths.pi), r"maths is not defined; did you mean math\?"),  # noqa: F821
+    (lambda m, s, a, rng: s._replace(x=1.0 if m.mode == "easy" else 2.0), r"line \d+\): .*mode is a str"),
+    (lambda m, s, a, rng: s._replace(grid=np.zeros(3)), "a state has another than the first"),
+    (type("Long", (Plain,), {"observe": lambda m, s, rng: np.zeros(3)}), "another shape than observation_spec"),
+    (Unpaid, r"Unpaid.reward \(.*line \d+\): it returns None; return a value on every path"),
+    (Narrow, r"transition \(.*line \d+\): it computes \* of float and float32"),
+    (Importing, r"Importing.transition \(test_.*line \d+\): it imports a module; do that at the top"),
+    (Unpacking, r"Unpacking.transition \(test_.*line \d+\): it unpacks .* write the index of each"),
+    (Catching, r"Catching.transition \(test_.*line \d+\): it catches errors; test with `if`"),
+    (Overridden, "Overridden.reward: expected a method of the class"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), REFUSED)
 def test_what_numba_computes_otherwise_is_refused(make, message):
     make = make if isinstance(make, type) else moving(make)
     with pytest.raises(NotCompilable, match=message):
@@ -416,19 +365,3 @@ def test_a_method_is_not_the_global_of_its_name():
 
     assert copy.__dict__  # the module, which the name `copy` above does not mean
     assert envoi.batch(Copied(), N, compiled=True).has_kernel
-
-
-@pytest.mark.parametrize(
-    ("name", "function", "words"),
-    [
-        ("observe", lambda self, state, rng: np.zeros(3), "observe: it returns another shape than observation_spec"),
-        (
-            "transition",
-            lambda self, state, action, rng: state._replace(grid=np.zeros(3)),
-            "a state has another than the first",
-        ),
-    ],
-)
-def test_arrays_of_another_shape_are_refused(name, function, words):
-    with pytest.raises(NotCompilable, match=words):
-        envoi.batch(type("Stretched", (Plain,), {name: function})(), N, compiled=True)

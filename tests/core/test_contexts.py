@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from compiled_models import Pole
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import WALKS, Carts, Sums
@@ -82,12 +83,16 @@ def test_contexts_may_differ_per_lane_and_follow_their_lane(make_env):
     assert exact(contexts) == exact(was)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("model", [Carts, CartPole, Pendulum, GridWorld])
-def test_a_lane_with_its_context_does_what_a_batch_of_that_context_does(model):
+def test_a_lane_with_its_context_does_what_a_batch_of_that_context_does(model, compiled):
+    if compiled:
+        pytest.importorskip("numba")
+        model = Pole if model is Carts else model
     space = model.context_space
     name = next(iter(space.features))
     values = [0.5, 0.75, 1.0]
-    mixed = envoi.batch(model(), 3)
+    mixed = envoi.batch(model(), 3, compiled=compiled)
     state = (lambda env, i: take(env.state, i)) if model is Carts else (lambda env, i: env.state[i])
     mixed.context = {name: values}
     mixed.reset(seed=2)
@@ -95,7 +100,7 @@ def test_a_lane_with_its_context_does_what_a_batch_of_that_context_does(model):
     first = [state(mixed, i) for i in range(3)]
     mixed.step(actions)
     for i, value in enumerate(values):
-        uniform = envoi.batch(model(), 3)
+        uniform = envoi.batch(model(), 3, compiled=compiled)
         uniform.context = {name: value}
         uniform.reset(seed=2)
         assert exact(state(uniform, i)) == exact(first[i])
