@@ -256,6 +256,13 @@ class Drifting(Breakable, envoi.Model):
         return int(abs(state[0]) > 9)  # true or false, but no bool
 
 
+class Brittle(Breakable, envoi.Lifted):
+    """A wrapper that changes nothing, and can fail in its observations."""
+
+    def change(self, specs):
+        return envoi.Change(observation=lambda seen: self.may_break("observation") or seen)
+
+
 class Steps(Count):
     """Counts in integers, unrewarded: what tests derive their own models from."""
 

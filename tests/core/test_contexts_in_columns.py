@@ -231,7 +231,10 @@ def test_the_id_none_of_a_set_is_never_shown_as_values():
 
 def test_contexts_within_contexts_keep_what_does_not_differ_over_the_set():
     given = {"a": {"real": 5.0, "fixed": 9.0, "whole": 3}, "b": {"real": 6.0, "fixed": 9.0, "whole": 4}}
-    env = envoi.batch(Contextual(Contextual(Held(), hide_context=True), given, hide_context=True), 2)
+    alone = Contextual(Contextual(Held(), hide_context=True), given, hide_context=True)
+    env = envoi.batch(alone, 2)
+    alone.reset(seed=0)
+    assert alone.state.tolist() == [3, 5.0, 9.0, "ice"]
     env.reset(seed=0)
     for _ in range(2):
         assert env.state.tolist() == [[3, 5.0, 9.0, "ice"], [4, 6.0, 9.0, "ice"]]

@@ -273,6 +273,7 @@ def test_an_id_is_always_that_of_the_values_in_force(wishes):
         env.reset(options=options, mask=mask)
         infos = env.step(env.sample_action()).info
         physics = np.broadcast_to(env.env.context["gravity"], 2).tolist()
+        assert physics == {"feature": [3.0, 3.0], "context": [2.0, 9.0], "id": [1.5, 9.0]}.get(wish, physics)
         for info, context, gravity in zip(infos, env.context, physics, strict=True):
             assert context["gravity"] == gravity
             if info["context_id"] is None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import Flock, Leaving, Steps, Sums, Walk
+from small_models import Brittle, Flock, Leaving, Steps, Sums, Walk
 from traces import exact
 
 import envoi
@@ -314,30 +314,16 @@ def test_all_lanes_are_counted():
     assert {type(total) for total in (env.episodes, env.resets, env.total_steps)} == {int}  # as JSON has
 
 
-class Upset(envoi.Lifted):
-    """Fails in each observation while `is_upset`."""
-
-    is_upset = False
-
-    def change(self, specs):
-        return envoi.Change(observation=self._seen_by)
-
-    def _seen_by(self, observation):
-        if self.is_upset:
-            raise ArithmeticError
-        return observation
-
-
 @pytest.mark.parametrize("make", [Walk, lambda: envoi.batch(Walk(), 2)])
 def test_what_was_taken_back_is_not_counted(make):
     env = envoi.RunStats(envoi.ActionRepeat(make(), 2))
-    outer = Upset(envoi.FixedLength(env, 9))
+    outer = Brittle(envoi.FixedLength(env, 9))
     outer.reset(seed=0)
     outer.step(outer.sample_action())
     held = env.resets, env.episodes, env.total_steps
-    outer.is_upset = True
+    outer.broken = "observation"
     for call in (outer.reset, lambda: outer.step(outer.sample_action())):
-        with pytest.raises(ArithmeticError):
+        with pytest.raises(ZeroDivisionError):
             call()
         assert (env.resets, env.episodes, env.total_steps) == held
 
