@@ -180,15 +180,16 @@ class MultiEnv(Process):
         Args:
             infos: The infos of the last step or reset, to respect their action masks. None ignores masks.
         """
-        rng, masks = self.streams.action, infos or {}
-        return {agent: _sample(self.action_spec[agent], masks.get(agent, {}).get(MASK), rng) for agent in self.acting}
+        rng, masks, specs = self.streams.action, infos or {}, self.action_spec
+        return {a: sample_legal(specs[a], masks.get(a, {}).get(MASK), rng) for a in self.acting}
 
     def _spec_under(self, rewarder: Rewarder) -> SpecTree:
         spec = rewarder.spec
         return spec if isinstance(spec, AnyDict) else dict.fromkeys(self.possible_agents, spec)
 
 
-def _sample(spec: SpecTree, mask: Any, rng: Any) -> Any:
+def sample_legal(spec: SpecTree, mask: Any, rng: Any) -> Any:
+    """Samples an action; of a `Discrete`, among those that the mask allows. None, or a mask of zeros, allows all."""
     if mask is None or not isinstance(spec, Discrete):
         return sample(spec, rng)
     legal = [index for index, allowed in enumerate(mask) if allowed]

@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from envoi import Discrete, sample
-from envoi.protocol.multi_env import MASK, Agent
-from envoi.spec import SpecTree
+from envoi import Discrete
+from envoi.protocol.multi_env import MASK, Agent, sample_legal
 
 from .drivers import Driver, Reply
 
@@ -46,17 +45,8 @@ def copy_reply(reply: Reply) -> Reply:
     return replace(reply, **values)
 
 
-_IMMUTABLE = (bool, int, float, str, bytes, type(None), np.generic)
-
-
 def copy_value(value: Any) -> Any:
     """Returns a deep copy of a value, or the value itself if it cannot be copied."""
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return value.copy()
-    if isinstance(value, _IMMUTABLE):
-        return value
-    if type(value) is dict and all(isinstance(part, _IMMUTABLE) for part in value.values()):
-        return dict(value)
     try:
         return copy.deepcopy(value)
     except Exception:
@@ -146,19 +136,10 @@ class Collector:
         rng = self._rng if self.policy == "random" else np.random.default_rng(self.action_seed)
         actions: dict[Any, Any] = {}
         for agent in reply.acting:
-            mask = self.driver.action_mask(agent, reply)
-            action = _random_action(self.driver.action_specs[agent], mask, rng)
-            actions[agent] = self.driver.encode_action(agent, action)
+            mask, spec = self.driver.action_mask(agent, reply), self.driver.action_specs[agent]
+            legal = np.ravel(mask)[: spec.n] if mask is not None and isinstance(spec, Discrete) else None
+            actions[agent] = self.driver.encode_action(agent, sample_legal(spec, legal, rng))
         return actions
-
-
-def _random_action(spec: SpecTree, mask: Any, rng: np.random.Generator) -> Any:
-    """Samples an action; if there is a mask, only among the actions that it allows."""
-    if mask is not None and isinstance(spec, Discrete):
-        legal = np.flatnonzero(np.asarray(mask).ravel()[: spec.n])
-        if legal.size:
-            return spec.dtype.type(spec.start + int(legal[int(rng.integers(legal.size))]))
-    return sample(spec, rng)
 
 
 def traces_differ(
