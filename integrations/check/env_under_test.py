@@ -309,35 +309,27 @@ _LONG_HELD = 24
 """Values of this many resets and ends are compared with their copies at the end."""
 
 
-@dataclass(frozen=True, slots=True)
-class _HeldValue:
-    key: str
-    label: str
-    where: str
-    value: Any
-    copy: Any
-
-
 class MutationObserver:
-    """Keeps recent values with copies; after every later call, checks that each still equals its copy."""
+    """Keeps recent transitions; after every later call, checks that their values still equal the copies."""
 
     def __init__(self, rollout: Rollout) -> None:
         self.driver, self._violations = rollout.driver, rollout.violations
-        self._recent: deque[_HeldValue] = deque()
-        self._long_held: list[_HeldValue] = []
+        self._recent: deque[Transition] = deque(maxlen=_RECENT_CALLS)
+        self._long_held: list[Transition] = []
         self._infos: dict[int, tuple[Any, str]] = {}
 
     def observe(self, transition: Transition) -> None:
-        for held in list(self._recent):
-            if self._changed(held, transition.where):
-                self._recent.remove(held)
         if self.driver.returns_infos and self.driver.fresh_infos:
             self._observe_info_identity(transition)
-        self._hold(transition)
+        self._recent.append(transition)  # its actions may have changed already
+        for held in self._recent:
+            self._compare(held, transition.where)
+        if (transition.step == 0 or transition.reply.over) and len(self._long_held) < _LONG_HELD:
+            self._long_held.append(transition)
 
     def finish(self) -> None:
         for held in self._long_held:
-            self._changed(held, "a later call")
+            self._compare(held, "a later call")
 
     def _observe_info_identity(self, transition: Transition) -> None:
         for agent, info in transition.reply.infos.items():
@@ -349,41 +341,23 @@ class MutationObserver:
                 # Held, so that no other object gets its address.
                 self._infos[id(info)] = info, transition.where
 
-    def _hold(self, transition: Transition) -> None:
-        reply, copies, where, driver = transition.reply, transition.reply_copy, transition.where, self.driver
-        held: list[_HeldValue] = []
-        if driver.kind == "multi" and isinstance(reply.observations, dict):
-            mapping = reply.observations, copies.observations
-            held.append(_HeldValue("observation-stays", "observations", where, *mapping))
-        for name, values, copied in (
-            ("observation", reply.observations, copies.observations),
-            ("info", reply.infos if driver.returns_infos else {}, copies.infos),
-            ("action", transition.actions, transition.actions_copy),
-        ):
-            for agent, value in values.items():
-                if _is_mutable(value):
-                    held.append(_HeldValue(f"{name}-stays", driver.label(name, agent), where, value, copied[agent]))
-        held = [one for one in held if one.key != "action-stays" or not self._changed(one, where)]
-        self._recent.extend(held)
-        while len(self._recent) > _RECENT_CALLS * max(1, 2 * len(driver.possible_agents)):
-            self._recent.popleft()
-        if (transition.step == 0 or reply.over) and len(self._long_held) < _LONG_HELD:
-            self._long_held.extend(held)
-
-    def _changed(self, held: _HeldValue, when: str) -> bool:
-        """Returns True if a value differs from its copy, and reports the violation."""
-        difference = values_differ(held.copy, held.value, held.label)
-        if difference is None:
-            return False
-        source = "the action passed in" if held.key == "action-stays" else "the value returned by"
-        self._violations.setdefault(held.key, f"{difference}: {source} {held.where} was changed by {when}")
-        return True
-
-
-def _is_mutable(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return True
-    return isinstance(value, (dict, list)) or (isinstance(value, tuple) and any(map(_is_mutable, value)))
+    def _compare(self, held: Transition, when: str) -> None:
+        """Reports the first value of each kind that differs from its copy."""
+        reply, copies, label = held.reply, held.reply_copy, self.driver.label
+        found = [
+            ("observation", label("observation", a), one, copies.observations[a])
+            for a, one in reply.observations.items()
+        ]
+        if self.driver.kind == "multi":  # the mapping, too
+            found.append(("observation", "observations", reply.observations, copies.observations))
+        if self.driver.returns_infos:
+            found += [("info", label("info", a), one, copies.infos[a]) for a, one in reply.infos.items()]
+        found += [("action", label("action", a), one, held.actions_copy[a]) for a, one in held.actions.items()]
+        for kind, path, value, before in found:
+            if f"{kind}-stays" not in self._violations and (difference := values_differ(before, value, path)):
+                source = "the action passed in" if kind == "action" else "the value returned by"
+                reason = f"{difference}: {source} {held.where} was changed by {when}"
+                self._violations[f"{kind}-stays"] = reason
 
 
 ZERO_SUM = "zero_sum"
