@@ -17,7 +17,7 @@ from pathlib import Path
 
 import envoi
 from envoi.adapters import TARGETS
-from envoi.integrations.check.requirements import REQUIREMENTS_OF
+from envoi.integrations.check.report import REQUIREMENTS_OF
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))

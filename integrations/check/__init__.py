@@ -25,9 +25,8 @@ from envoi.adapters.registry import framework as framework_of
 from ..errors import describe
 from .drivers import NotAvailable
 from .env_under_test import EnvUnderTest, Extent
-from .report import ENV, Report
+from .report import ENV, REQUIREMENTS_OF, THEMES, Report
 from .requirement import Outcome, Requirement, Result, Status, failed, skipped
-from .requirements import REQUIREMENTS_OF, THEMES
 from .requirements.forms import FORM_REQUIREMENTS, SUITES, FormUnderTest, captured_output, constructs, trace_comes_back
 from .requirements.values import plays
 from .transitions import global_generators_restored

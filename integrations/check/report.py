@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from itertools import zip_longest
@@ -16,8 +16,26 @@ from xml.etree import ElementTree
 from envoi.adapters import SCHEMES
 from envoi.atomic_write import write_atomically
 
-from .requirement import RAN, Result, Status
-from .requirements import THEMES
+from .requirement import RAN, Requirement, Result, Status
+from .requirements.forms import FORM_REQUIREMENTS, SUITES
+from .requirements.lifecycle import COPIES, EPISODES, INTERFACE, LANE_REQUIREMENTS
+from .requirements.randomness import RANDOMNESS
+from .requirements.values import AGENTS, VALUES
+
+REQUIREMENTS_OF: Mapping[str, tuple[Requirement, ...]] = {
+    "Values": VALUES,
+    "Several agents": AGENTS,
+    "Random numbers": RANDOMNESS,
+    "Episodes": EPISODES,
+    "Interface": INTERFACE,
+    "Copies and snapshots": COPIES,
+    "Lanes": LANE_REQUIREMENTS,
+}
+"""The requirements on every environment by the title of their theme."""
+
+_ON_FORMS = {"Conversion": FORM_REQUIREMENTS, "Suites of the frameworks": sum(SUITES.values(), ())}
+THEMES = {title: tuple(one.key for one in found) for title, found in {**REQUIREMENTS_OF, **_ON_FORMS}.items()}
+"""The keys of all requirements, also of those on forms, by the title of their theme."""
 
 ENV = "env"
 """The subject of results about the environment itself."""

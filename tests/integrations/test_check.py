@@ -22,7 +22,7 @@ from pettingzoo import ParallelEnv
 import envoi
 from envoi.adapters import FRAMEWORKS, TARGETS, load
 from envoi.integrations.check import REQUIREMENTS, check_env
-from envoi.integrations.check.requirements import THEMES
+from envoi.integrations.check.report import THEMES
 from envoi.integrations.check.requirements.randomness import REPRODUCIBLE
 from envoi.integrations.check.transitions import values_differ
 
