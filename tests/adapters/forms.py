@@ -354,7 +354,7 @@ class StrangeDmEnv(Stranger, dm_env.Environment):
         return step._replace(observation=self.lend(step.observation), reward=reward)
 
 
-class StrangeTFAgents(Stranger, PyEnvironment):
+class StrangeTF(Stranger, PyEnvironment):
     observation_spec, action_spec, reward_spec, discount_spec, get_info = forwarded(*SPECS, "get_info")
     batched, batch_size = of_held("batched", "batch_size")
     seed, _reset, _step, _lent = StrangeDmEnv.seed, StrangeDmEnv.reset, StrangeDmEnv.step, StrangeDmEnv._lent
@@ -435,7 +435,7 @@ class StrangeRLlib(Stranger, MultiAgentEnv):
     reset, step = StrangeGym.reset, StrangeGym.step
 
 
-class StrangeVecEnv(Stranger, VecEnv):
+class StrangeSB3(Stranger, VecEnv):
     get_attr, set_attr, env_method, env_is_wrapped = forwarded("get_attr", "set_attr", "env_method", "env_is_wrapped")
 
     def __init__(self, held):
@@ -601,18 +601,14 @@ def vector(mode):
 FORMS = {
     "gymnasium": Form("one", ToGymnasium, FromGymnasium, StrangeGym),
     "dm_env": Form("one", ToDmEnv, FromDmEnv, StrangeDmEnv, begin_dm, step_dm, True, False, False),
-    "tf_agents": Form("one", ToTFAgents, FromTFAgents, StrangeTFAgents, begin_dm, step_dm, True, False),
+    "tf_agents": Form("one", ToTFAgents, FromTFAgents, StrangeTF, begin_dm, step_dm, True, False),
     "rllib": Form("one", rllib_one, FromGymnasium, StrangeGym),
     "vector next step": Form("lanes", vector("NextStep"), FromGymnasiumVector, StrangeVector, resets_itself=True),
     "vector same step": Form("lanes", vector("SameStep"), FromGymnasiumVector, StrangeVector, resets_itself=True),
     "vector disabled": Form("lanes", vector("Disabled"), FromGymnasiumVector, StrangeVector),
     "rllib batch": Form("lanes", rllib_lanes, FromGymnasiumVector, StrangeVector, resets_itself=True),
-    "tf_agents batch": Form(
-        "lanes", ToTFAgentsBatch, FromTFAgentsBatch, StrangeTFAgents, begin_dm, step_dm, True, False
-    ),
-    "sb3": Form(
-        "lanes", ToSB3, FromSB3, StrangeVecEnv, begin_sb3, step_sb3, True, core=plain_lanes, counts_from_0=True
-    ),
+    "tf_agents batch": Form("lanes", ToTFAgentsBatch, FromTFAgentsBatch, StrangeTF, begin_dm, step_dm, True, False),
+    "sb3": Form("lanes", ToSB3, FromSB3, StrangeSB3, begin_sb3, step_sb3, True, core=plain_lanes, counts_from_0=True),
     "pettingzoo": Form("several", ToPettingZoo, FromPettingZoo, StrangeParallel),
     "pettingzoo_aec": Form("several", ToPettingZooAEC, FromPettingZooAEC, StrangeAEC, begin_aec, step_aec),
     "rllib several": Form("several", rllib_several, FromRLlibMulti, StrangeRLlib),
@@ -676,35 +672,35 @@ def any_over(told):
     return bool(np.any(told.terminated | told.truncated))
 
 
-def core_trace(env, seeds=(0, None, None), rng=0, steps=7, options=None):
-    """The trace of a core environment over episodes."""
+def core_trace(env, seeds=(0, None, None), rng=0, steps=7, options=None, note=exact):
+    """The trace of a core environment over episodes: of each result, what `note` gives of it."""
     rng, said = np.random.default_rng(rng), []
     for seed in seeds:
-        said.append(exact(env.reset(seed=seed, options=options)))
-        said += core_steps(env, rng, steps)
+        said.append(note(env.reset(seed=seed, options=options)))
+        said += core_steps(env, rng, steps, note)
     return said
 
 
-def core_steps(env, rng, steps=7):
+def core_steps(env, rng, steps=7, note=exact):
     """The steps to the end of the episode; of lanes, so many."""
     said = []
     if isinstance(env, envoi.MultiEnv):
         while env.agents:
-            said.append(exact(env.step(act(env, rng))))
+            said.append(note(env.step(act(env, rng))))
     elif env.batch_size is None:
         over = False
         while not over:
             step = env.step(act(env, rng))
-            said.append(exact(step))
+            said.append(note(step))
             over = step.terminated or step.truncated
     else:
         over = np.zeros(env.batch_size, bool)
         for _ in range(steps):
             step = env.step(act(env, rng), over if over.any() and "step" in env.restarts else None)
-            said.append(exact(step))
+            said.append(note(step))
             over = step.terminated | step.truncated
             if over.any() and "step" not in env.restarts:
-                said.append(exact(env.reset(mask=over)))
+                said.append(note(env.reset(mask=over)))
     return said
 
 

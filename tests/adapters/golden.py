@@ -175,9 +175,7 @@ class Deep(Changed):
 
     def see(self, observation):
         left = iter(observation.values())
-        return map_leaves(
-            lambda leaf: next(left).reshape(leaf.shape) + getattr(leaf, "start", 0), self.observation_spec
-        )
+        return map_leaves(lambda one: next(left).reshape(one.shape) + getattr(one, "start", 0), self.observation_spec)
 
     def act(self, action):
         return np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for _, leaf in leaves(action)])

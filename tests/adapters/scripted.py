@@ -8,6 +8,7 @@ from gymnasium import spaces
 
 import envoi
 from envoi import Array, Discrete
+from envoi.curricula import PrioritizedLevelReplay
 
 TAXI = "Taxi-v3" if "Taxi-v3" in gymnasium.registry else "Taxi-v4"  # gymnasium 1.4 has the latter only
 
@@ -163,6 +164,23 @@ class Shaped(envoi.Model):
 
     def terminal(self, state):
         return state[0] == 5
+
+
+class Logged(PrioritizedLevelReplay):
+    """A curriculum that keeps the episodes that are reported to it, and the contexts that it chooses."""
+
+    def __init__(self, seed):
+        super().__init__(seed=seed)
+        self.rows, self.chosen = [], []
+
+    def tell(self, episodes):
+        self.rows += episodes
+        super().tell(episodes)
+
+    def select(self, rng):
+        chosen = super().select(rng)
+        self.chosen.append(chosen[0])
+        return chosen
 
 
 def make_ends(**arguments):

@@ -73,9 +73,7 @@ PLAY = (
     ),
     Scene(("bob", "eve"), rewards={"bob": np.float32(0.1)}, discounts={"eve": 0.99}),
     # A mixed end.
-    Scene(
-        (), rewards={"bob": 1.0, "eve": -1.0}, terminated=("bob",), truncated=("eve",), infos={"eve": {"bye": "bye"}}
-    ),
+    Scene((), rewards={"bob": 1.0, "eve": -1.0}, terminated=("bob",), truncated=("eve",), infos={"eve": {"bye": 1}}),
 )
 """All at once: staggered and mixed ends, a late joiner, a hand-over, a death unseen, both flags, discounts, masks."""
 
@@ -103,9 +101,7 @@ TURNS = (
     Scene(
         ("bob", "eve"), ("bob",), rewards={"bob": np.float32(0.1)}, discounts={"eve": 0.99}, masks={"bob": mask("bob")}
     ),
-    Scene(
-        (), (), rewards={"bob": 1.0, "eve": -1.0}, terminated=("bob",), truncated=("eve",), infos={"eve": {"bye": 1}}
-    ),
+    Scene((), (), rewards={"bob": 1.0, "eve": -1.0}, terminated=("bob",), truncated=("eve",), infos={"eve": {"x": 1}}),
 )
 """One acts at a time: with all of that too, and with agents that wait."""
 

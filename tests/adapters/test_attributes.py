@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from absent import optional
 from forms import FORMS
-from gymnasium.vector import SyncVectorEnv
+from gymnasium.vector import SyncVectorEnv, VectorWrapper
 from small_models import Flock, Walk
 from traces import COPIES
 
@@ -200,9 +200,7 @@ LOOPS = {
         envoi.TimeLimit(from_gymnasium_vector(SyncVectorEnv([lambda: gymnasium.make("Pendulum-v1")] * 3)), 5)
     ),
     "a source of lanes": lambda: to_gymnasium_vector(
-        envoi.TimeLimit(
-            from_gymnasium_vector(gymnasium.vector.VectorWrapper(to_gymnasium_vector(load(PENDULUM), 3))), 5
-        )
+        envoi.TimeLimit(from_gymnasium_vector(VectorWrapper(to_gymnasium_vector(load(PENDULUM), 3))), 5)
     ),
     "native": lambda: SyncVectorEnv([lambda: gymnasium.make("Pendulum-v1")] * 3),
     "RLlib's": lambda: to_rllib(PENDULUM, num_envs=3)({}),

@@ -19,6 +19,7 @@ from envoi.adapters import Loss, from_env, load, losses
 from envoi.adapters.rllib.codec import Codec
 from envoi.adapters.rllib.masks import Masks, has_masks
 from envoi.adapters.rllib.observations import IMAGE_SIZES, VECTOR, WORD_BINS, is_image, words
+from envoi.lane_values import lane, stack
 from envoi.spec import Array, Discrete, MultiBinary, MultiDiscrete, Sequence, Text
 
 to_rllib = optional("envoi.adapters", "to_rllib")
@@ -42,13 +43,14 @@ def test_every_observation_lies_in_the_space_that_rllib_sees(spec, seed):
         with pytest.raises(LossyConversion, match="size"):
             Codec(env)
         return
-    made = Codec(env)
-    rng = np.random.default_rng(seed)
-    for _ in range(3):
-        seen = made.encode(sample(spec, rng))
+    made, rng = Codec(env), np.random.default_rng(seed)
+    values = [sample(spec, rng) for _ in range(3)]
+    each, together = [made.encode(value) for value in values], made.encode_batch(stack(spec, values))
+    for seen in each:
         assert type(seen) is np.ndarray
-        assert seen.dtype == np.float32
+        assert seen.dtype == together.dtype == np.float32
         assert made.observation_space.contains(seen)
+    np.testing.assert_array_equal(together, np.stack(each))
 
 
 @examples(1500)
@@ -60,10 +62,19 @@ def test_every_action_that_rllib_may_send_lies_in_the_spec(spec, seed):
             Codec(env)
         return
     made = Codec(env)
-    assert isinstance(made.action_space, (spaces.Discrete, spaces.MultiDiscrete, spaces.Box, spaces.Tuple))
-    made.action_space.seed(seed)
-    for _ in range(3):
-        validate(spec, made.decode(made.action_space.sample()), "action")
+    space = made.action_space
+    assert isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.Box, spaces.Tuple))
+    space.seed(seed)
+    actions = [space.sample() for _ in range(3)]
+    is_pair = isinstance(space, spaces.Tuple)
+    together = tuple(np.stack(side) for side in zip(*actions, strict=True)) if is_pair else np.stack(actions)
+    for given_as in (together, actions):  # RLlib sends arrays, or a list with one a lane
+        decoded = made.decode_batch(given_as)
+        for index, action in enumerate(actions):
+            one = made.decode(action)
+            validate(spec, one, "action")
+            np.testing.assert_equal(lane(spec, decoded, index), one)
+            validate(spec, lane(spec, decoded, index), "action")
 
 
 INTEGER_ACTIONS = [
@@ -290,12 +301,12 @@ def test_observations_with_images_lie_in_their_space_and_those_of_lanes_are_the_
     made, rng = structured(spec), np.random.default_rng(seed)
     values = [sample(spec, rng) for _ in range(3)]
     each = [made.encode(value) for value in values]
-    together = made.encode_batch(envoi.lane_values.stack(spec, values))
-    for lane, seen in enumerate(each):
+    together = made.encode_batch(stack(spec, values))
+    for index, seen in enumerate(each):
         assert made.observation_space.contains(seen)
         for name in seen if isinstance(seen, dict) else [None]:
             one, all_lanes = (seen, together) if name is None else (seen[name], together[name])
-            np.testing.assert_array_equal(all_lanes[lane], one)
+            np.testing.assert_array_equal(all_lanes[index], one)
             assert all_lanes.dtype == one.dtype
 
 

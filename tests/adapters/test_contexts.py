@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from absent import optional
 from context_features import actions_of, alone, imported, trajectory
+from scripted import Returning
 from traces import COPIES, exact
 
 import envoi
@@ -172,9 +173,7 @@ def test_what_no_catalogue_has_takes_no_contexts():
 
 def test_a_context_that_moves_the_bounds_must_be_declared():
     env = pendulum()
-    with pytest.raises(
-        ContextError, match=r"context\['max_speed'\]: with 16 an observation.*Contextual\(env, contexts"
-    ):
+    with pytest.raises(ContextError, match=r"context\['max_speed'\]: with 16 an .*Contextual\(env, contexts"):
         env.context = {"g": 3.0, "max_speed": 16}
     with pytest.raises(ContextError, match="initial_velocity_max"):
         env.context = {"initial_velocity_max": 9.0}
@@ -394,20 +393,13 @@ def test_a_context_of_one_lane_leaves_the_others():
     assert [context["m"] for context in form.get_attr("context")] == [1.0, 3.0]
 
 
-class Contexts(gymnasium.Env):
+class Contexts(Returning):
     """A source with an attribute `context` of its own."""
 
-    observation_space, action_space = gymnasium.spaces.Discrete(9), gymnasium.spaces.Discrete(2)
     context = 1
-
-    def reset(self, *, seed=None, options=None):
-        return self.context, {}
-
-    def step(self, action):
-        return self.context, 0.0, False, False, {}
 
 
 def test_a_context_of_the_source_itself_is_set_there():
-    form = to_gymnasium(from_gymnasium(Contexts()))
+    form = to_gymnasium(from_gymnasium(Contexts(gymnasium.spaces.Discrete(9), lambda env: env.context)))
     form.context = 4
     assert form.context == form.reset()[0] == 4

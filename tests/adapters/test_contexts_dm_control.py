@@ -128,17 +128,17 @@ BALLS = """<mujoco><option>{option}</option><worldbody>
     <body name="a"><joint type="slide"/><geom name="a" size=".1" condim="6" {a}/></body>
     <body name="b" pos="1 0 0"><joint type="slide"/><geom name="b" size=".1" condim="3" {b}/></body>
 </worldbody><contact>{contact}</contact></mujoco>"""
-NO_TYPE = 'contype="0"'
+FREE = 'contype="0"'
 
 
 @pytest.mark.parametrize(
     ("parts", "felt"),
     [
         ({}, ROLLS),
-        ({"a": NO_TYPE}, ROLLS),
-        ({"a": NO_TYPE, "b": NO_TYPE}, set()),
+        ({"a": FREE}, ROLLS),
+        ({"a": FREE, "b": FREE}, set()),
         (
-            {"a": NO_TYPE, "b": NO_TYPE, "contact": '<pair geom1="a" geom2="b" condim="4"/>'},
+            {"a": FREE, "b": FREE, "contact": '<pair geom1="a" geom2="b" condim="4"/>'},
             ROLLS - {"friction_rolling"},
         ),
         ({"option": '<flag contact="disable"/>'}, set()),

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scripted import Logged
 from stable_baselines3 import PPO
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
@@ -21,26 +22,9 @@ def make(selector=Handed):
     return Monitor(adapters.to_gymnasium(envoi.TimeLimit(env, 40)))
 
 
-class Logged(PrioritizedLevelReplay):
-    """Keeps the episodes that are reported to it, and the contexts that it chooses."""
-
-    def __init__(self):
-        super().__init__(seed=2)
-        self.rows, self.chosen = [], []
-
-    def tell(self, episodes):
-        self.rows += episodes
-        super().tell(episodes)
-
-    def select(self, rng):
-        chosen = super().select(rng)
-        self.chosen.append(chosen[0])
-        return chosen
-
-
 @pytest.mark.parametrize("kind", [DummyVecEnv, partial(SubprocVecEnv, start_method="fork")])
 def test_lanes_in_processes_play_what_was_chosen(kind):
-    curriculum = Logged()
+    curriculum = Logged(2)
     venv = CurriculumVecEnv(kind([make] * 2), curriculum)
     try:
         model = PPO("MlpPolicy", venv, n_steps=64, batch_size=64, n_epochs=1, seed=0, device="cpu")

@@ -1,8 +1,6 @@
 """Real dm_env environments through envoi, and dm_env's own conformance suite on our forms."""
 
-import copy
 import importlib
-import pickle
 
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ from dm_sources import Wrapping
 from traces import exact
 
 import envoi
-from envoi import MissingBackend, SpecError, UnknownName
+from envoi import MissingBackend
 from envoi.adapters import from_env, load
 from envoi.adapters.dm_env.names import load as load_source
 
@@ -51,31 +49,6 @@ def test_a_real_source_lives_through_envoi_as_alone_for_the_same_seed_and_action
             )
             if there.last():
                 break
-
-
-@pytest.mark.parametrize("name", REAL)
-def test_a_snapshot_or_copy_of_a_real_source_resumes_exactly(name):
-    env = from_env(make(name))
-    env.reset(seed=2)
-    chosen = [action for action, _ in zip(actions(env), range(50), strict=False)]
-
-    def live(env):
-        seen = []
-        for action in chosen:
-            seen.append(env.step(action))
-            if seen[-1].terminated or seen[-1].truncated:
-                seen.append(env.reset())
-        return exact(seen)
-
-    env.step(chosen[0])
-    token, inner = env.snapshot(), env.unwrapped
-    twins = [] if name == "bsuite:catch_noise/3" else [copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
-    first = live(env)
-    for _ in range(2):
-        env.restore(token)
-        assert live(env) == first
-    assert env.unwrapped is inner
-    assert [live(twin) for twin in twins] == [first] * len(twins)
 
 
 def test_the_state_of_dm_control_is_its_physics_and_rewarders_work_on_it():
@@ -120,27 +93,6 @@ def test_names_load_with_arguments_and_without_a_word(capfd):
     one, other = (load("bsuite:catch/0", seed=3) for _ in range(2))
     assert exact([one.reset().observation for _ in range(5)]) == exact([other.reset().observation for _ in range(5)])
     assert capfd.readouterr().out == ""
-
-
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [
-        ("dm_control:cartpole/swingupp", "dm_control:cartpole/swingup"),
-        ("dm_control:cartpole", "dm_control:cartpole/"),
-        ("bsuite:cach/0", "bsuite:catch/0"),
-        ("bsuite:catch/99", "bsuite:catch/"),
-        ("bsuite:catch", "bsuite:catch"),
-    ],
-)
-def test_a_typo_in_a_name_is_answered_with_near_ones(name, near):
-    with pytest.raises(UnknownName, match=f"did you mean.*{near}"):
-        load(name)
-
-
-@pytest.mark.parametrize("name", ["dm_control:cartpole/swingup", "bsuite:catch/0"])
-def test_arguments_that_the_source_does_not_take_are_refused_by_name(name):
-    with pytest.raises(SpecError, match="colour"):
-        load(name, colour=1)
 
 
 @pytest.mark.parametrize(

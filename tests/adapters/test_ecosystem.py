@@ -5,8 +5,10 @@ take (`NOT_TAKEN`) are cells too: the refusal must come, and so must the suite's
 """
 
 import contextlib
+import copy
 import importlib
 import os
+import pickle
 import re
 import unittest
 import warnings
@@ -26,6 +28,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.utils.env_match import check_environments_match
 from gymnasium.wrappers import TransformObservation
 from scripted import TAXI
+from traces import Player
 
 import envoi
 from envoi import LossyConversion, TimeLimit, Validated, models
@@ -306,11 +309,9 @@ def single_agent_env_runner(mode):
     """A policy of RLlib's acts, and chance does; every value is validated."""
 
     def sample(source, run, **_):
-        if mode == "sync":
-            options = {"num_envs_per_env_runner": 2}
-        else:
-            options = {"num_envs_per_env_runner": 2, "gym_env_vectorize_mode": mode}
-        runner = run("SingleAgentEnvRunner", to_rllib(source.make, validate=True), **options)
+        options = {"num_envs_per_env_runner": 2, "gym_env_vectorize_mode": mode}
+        callback = {"on_environment_created": bind_worker}
+        runner = run(to_rllib(source.make, validate=True), env_runners=options, callbacks=callback)
         space = runner.env.single_observation_space
         for arguments in ({}, {"random_actions": True}):
             episodes = runner.sample(num_episodes=3, **arguments)
@@ -326,7 +327,11 @@ def single_agent_env_runner(mode):
 
 def multi_agent_env_runner(source, run, **_):
     creator = to_rllib(source.make, validate=True)
-    runner = run("MultiAgentEnvRunner", creator, creator({}).possible_agents, num_envs_per_env_runner=2)
+    form, settings = creator({}), {"environment": {"disable_env_checking": False}}
+    if max(np.prod(space.shape) for space in form.observation_spaces.values()) > 10_000:
+        # The network that RLlib would make has a hundred million weights.
+        settings["rl_module"] = {"rl_module_spec": chance()}
+    runner = run(creator, 1, form.possible_agents, env_runners={"num_envs_per_env_runner": 2}, **settings)
     for arguments in ({}, {"random_actions": True}):
         episodes = runner.sample(num_episodes=3, **arguments)
         assert sum(episode.is_done for episode in episodes) >= 3
@@ -337,43 +342,11 @@ def multi_agent_env_runner(source, run, **_):
                 assert all(space.contains(np.asarray(seen)) for seen in one.get_observations())
 
 
-@pytest.fixture(scope="module")
-def run():
-    """Makes an env runner of RLlib's around a creator, without `ray.init`."""
-    algorithm = importlib.import_module("ray.rllib.algorithms.ppo")
-    single = importlib.import_module("ray.rllib.env.single_agent_env_runner").SingleAgentEnvRunner
-    multi = importlib.import_module("ray.rllib.env.multi_agent_env_runner").MultiAgentEnvRunner
-    register_env = importlib.import_module("ray.tune.registry").register_env
+def chance():
+    """A module that acts at random."""
     specs = importlib.import_module("ray.rllib.core.rl_module.rl_module")
-    made = []
-
-    class Chance(importlib.import_module("ray.rllib.examples.rl_modules.classes.random_rlm").RandomRLModule):
-        framework = "torch"
-
-    def make(kind, creator, agents=None, **options):
-        register_env("envoi-ecosystem", creator)
-        settings = (
-            algorithm.PPOConfig()
-            .environment("envoi-ecosystem", disable_env_checking=agents is None)
-            .env_runners(num_env_runners=0, **options)
-            .debugging(seed=5)
-        )
-        if agents is None:
-            settings = settings.callbacks(on_environment_created=bind_worker)
-        else:
-            mapping = lambda agent, *_, **__: str(agent)  # noqa: E731
-            settings = settings.multi_agent(policies={str(agent) for agent in agents}, policy_mapping_fn=mapping)
-            if max(np.prod(space.shape) for space in creator({}).observation_spaces.values()) > 10_000:
-                # The network that RLlib would make has a hundred million weights.
-                settings = settings.rl_module(rl_module_spec=specs.RLModuleSpec(module_class=Chance))
-        for name in ("rllib-single-agent-env-v0", "rllib-multi-agent-env-v0"):
-            gymnasium.registry.pop(name, None)
-        made.append((single if agents is None else multi)(config=settings, worker_index=1))
-        return made[-1]
-
-    yield make
-    for runner in made:
-        runner.stop()
+    module = importlib.import_module("ray.rllib.examples.rl_modules.classes.random_rlm").RandomRLModule
+    return specs.RLModuleSpec(module_class=type("Chance", (module,), {"framework": "torch"}))
 
 
 SUITES: dict[str, dict[str, Callable[..., None]]] = {
@@ -460,13 +433,13 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("source", "check", "suite"), CELLS)
-def test_a_suite_passes_on_a_form_of_a_real_environment(source, check, suite, suites, run):
+def test_a_suite_passes_on_a_form_of_a_real_environment(source, check, suite, suites, request):
     complaint = NOT_TAKEN.get((str(source), suite))
     expected = contextlib.nullcontext() if complaint is None else pytest.raises(complaint[0], match=complaint[1])
     # dm_env has no place for the options of a reset, and these suites reset with some.
     drops = source.name.startswith(FROM_DM_ENV) and suite in ("parallel_api_test", "api_test")
     with expected, advised(DroppedOptionsWarning if drops else None):
-        check(source, suites=suites, run=run)
+        check(source, suites=suites, run=request.getfixturevalue("env_runner") if "Runner" in suite else None)
 
 
 @pytest.mark.parametrize(("source", "form", "path"), REFUSALS)
@@ -579,3 +552,25 @@ def test_gymnasium_finds_no_difference_between_an_environment_and_its_form(name)
     check_environments_match(alone, through, num_steps=60, seed=5)
     alone.close()
     through.close()
+
+
+# Snapshots and copies, which no suite tries.
+
+
+ONE = [*(source for source in SOURCES if not source.several), Source("bsuite:catch_noise/3", pictures=False)]
+
+
+@pytest.mark.parametrize("source", ONE, ids=str)
+def test_a_snapshot_or_copy_of_a_real_environment_resumes_exactly(source):
+    env = source.make()
+    player = Player(env, 8)
+    player.play(3)
+    native, held, over = env.unwrapped, env.snapshot(), player.over
+    # Its wrapper in bsuite cannot be copied.
+    twins = [] if "noise" in source.name else [copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
+    first = player.play(40)
+    for _ in range(2):
+        env.restore(held)
+        assert player.play(40, env, over) == first
+    assert env.unwrapped is native
+    assert [player.play(40, twin, over) for twin in twins] == [first] * len(twins)

@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 from depth import examples
+from forms import core_trace
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted import TAXI, Line, Scripted, Source
@@ -15,8 +16,6 @@ from traces import COPIES, exact
 import envoi
 from envoi import EpisodeError, SnapshotUnsupported
 from envoi.adapters import from_env, from_gymnasium, load, losses, to_gymnasium
-
-REAL = ["CartPole-v1", TAXI, "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "MountainCar-v0"]
 
 
 class Passing(gymnasium.Wrapper):
@@ -33,20 +32,6 @@ def exactly(a, b):
     assert exact(a) == exact(b)
 
 
-def trace(env, seed, episodes=3, action=None, limit=30):
-    """Every reset and step of a few episodes: one seed, then plain resets."""
-    seen = []
-    rng = np.random.default_rng(0)
-    for episode in range(episodes):
-        seen.append(tuple(env.reset(seed=seed if episode == 0 else None)))
-        for _ in range(limit):
-            act = envoi.sample(env.action_spec, rng) if action is None else action
-            seen.append(tuple(env.step(act)))
-            if seen[-1][2] or seen[-1][3]:
-                break
-    return seen
-
-
 discounts = st.sampled_from([None, 0.0, 0.5, 0.99, 1.0, np.float32(0.5), np.array([1.0, 0.5]), np.array([0.0, 1.0])])
 rewards = st.sampled_from([0.0, 1, -2.5, 16777217.0, 2**40, np.int64(2**40), np.float32(0.1), np.array(3.5)])
 values = st.sampled_from([1, 1.9, True, 7, "a", None, {"b": (1, [2])}, {1: 2}, 2**70, np.arange(3), b"x"])
@@ -58,7 +43,8 @@ lines = st.builds(Line, rewards, st.booleans(), st.booleans(), discounts, infos)
 @given(st.lists(lines, min_size=1, max_size=4), st.integers(0, 99))
 def test_third_party_wrapper_of_gymnasium_keeps_a_core_environment_as_it_was(script, seed):
     script = [*script, Line(terminated=True)]
-    exactly(trace(through(Scripted(*script)), seed), trace(Scripted(*script), seed))
+    seeds = (seed, None, None)
+    assert core_trace(through(Scripted(*script)), seeds) == core_trace(Scripted(*script), seeds)
 
 
 @examples(300)
@@ -139,33 +125,16 @@ def test_state_and_observation_before_the_reset_are_errors():
             getattr(env, look)
 
 
-@pytest.mark.parametrize("name", REAL)
-def test_a_snapshot_of_a_real_environment_resumes_exactly_any_number_of_times(name):
-    env = load(f"gymnasium:{name}")
+def test_a_snapshot_holds_the_generators_of_spaces():
+    env = load("gymnasium:CartPole-v1")
     env.reset(seed=8)
-    rng = np.random.default_rng(1)
-    actions = [envoi.sample(env.action_spec, rng) for _ in range(60)]
-
-    def live(count, offset=0):
-        seen = []
-        for action in actions[offset : offset + count]:
-            step = env.step(action)
-            seen.append(step)
-            if step.terminated or step.truncated:
-                seen.append(env.reset())
-        return seen
-
-    live(3)
-    inner, space = env.unwrapped, env.source.action_space
+    space = env.source.action_space
     space.seed(0)
     token = env.snapshot()
-    drawn = [space.sample() for _ in range(3)]
-    first = live(40, 5)
+    drawn = [space.sample() for _ in range(9)]
     for _ in range(2):
         env.restore(token)
-        np.testing.assert_equal([space.sample() for _ in range(3)], drawn)
-        np.testing.assert_equal(live(40, 5), first)
-    assert env.unwrapped is inner
+        assert [space.sample() for _ in range(9)] == drawn
     assert env.source.action_space is space
 
 

@@ -124,9 +124,7 @@ WRAPPERS = {
 @examples(60)
 @given(
     st.sampled_from(sorted(SOURCES)),
-    st.lists(
-        st.sampled_from(sorted(WRAPPERS)).flatmap(lambda name: st.tuples(st.just(name), WRAPPERS[name])), max_size=4
-    ),
+    st.lists(st.sampled_from(sorted(WRAPPERS)).flatmap(lambda one: st.tuples(st.just(one), WRAPPERS[one])), max_size=4),
 )
 def test_make_of_the_spec_plays_the_same_episodes(source, wrappers):
     core, taken = SOURCES[source](), []
@@ -173,9 +171,7 @@ def test_a_padded_episode_that_terminates_in_its_last_step_is_not_truncated():
         form = to_gymnasium(core)
         assert form.spec.max_episode_steps is None
         for env in (form, made(form.spec)):
-            assert [(len(steps), steps[-1][1][2:4]) for steps in episodes(env)] == [
-                (10, [(bool, True), (bool, False)])
-            ] * 3
+            assert [(len(one), one[-1][1][2:4]) for one in episodes(env)] == [(10, [(bool, True), (bool, False)])] * 3
 
 
 def test_time_aware_observation_reads_the_limit_of_a_core_wrapper():
@@ -247,9 +243,7 @@ NOT_REPEATED = {
     "contexts that JSON would change": lambda: envoi.Contextual(load("gymnasium:Pendulum-v1"), CONTEXTS),
     "a local wrapper": lambda: Local(load("gymnasium:Pendulum-v1")),
     "a rewarder": lambda: changed(envoi.History(load("envoi:cartpole"), 2), rewarder=far),
-    "a rewarder of a source": lambda: envoi.TimeLimit(
-        changed(from_env(gymnasium.make("CartPole-v1")), rewarder=far), 50
-    ),
+    "a source's rewarder": lambda: envoi.TimeLimit(changed(from_env(gymnasium.make("CartPole-v1")), rewarder=far), 50),
     "a context": lambda: envoi.TimeLimit(changed(load("gymnasium:Pendulum-v1"), context={"m": 2.5}), 9),
     "a model with a constructor": Longer,
     "a model with an attribute": lambda: envoi.TimeLimit(changed(Walk(), length=3), 5),
@@ -261,12 +255,8 @@ NOT_REPEATED = {
     ),
     "agents as lanes, wrapped": lambda: envoi.TimeLimit(to_gymnasium_vector(load("envoi:rps")).core, 3),
     "lanes that differ": lambda: envoi.batch(lambda: envoi.TimeLimit(Walk(), next(LIMITS)), 2),
-    "contexts that lanes share": lambda: envoi.batch(
-        envoi.Contextual(load("gymnasium:Pendulum-v1"), [*CONTEXTS.values()]), 2
-    ),
-    "contexts that lanes of a model share": lambda: envoi.Contextual(
-        load("envoi:pendulum"), [*CONTEXTS.values()], n_envs=2
-    ),
+    "shared contexts": lambda: envoi.batch(envoi.Contextual(load("gymnasium:Pendulum-v1"), [*CONTEXTS.values()]), 2),
+    "contexts of lanes of a model": lambda: envoi.Contextual(load("envoi:pendulum"), [*CONTEXTS.values()], n_envs=2),
 }
 
 

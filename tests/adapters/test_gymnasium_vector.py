@@ -14,13 +14,13 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nested import numeric_specs, specs
-from scripted import TAXI, Ends, Line, Scripted, Shaped
+from scripted import TAXI, Ends, Line, Returning, Scripted, Shaped
 from small_models import Carts, Flock
 from test_gymnasium import discounts, exactly, infos
 
 import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError, Text
-from envoi.adapters import from_gymnasium_vector, load, losses, to_gymnasium, to_gymnasium_vector
+from envoi.adapters import from_gymnasium_vector, losses, to_gymnasium, to_gymnasium_vector
 from envoi.adapters.gymnasium.specs import to_space
 from envoi.adapters.gymnasium_vector import FromGymnasiumVector, ToGymnasiumVector
 from envoi.adapters.gymnasium_vector.specs import batched_decoder, batched_encoder, batched_space
@@ -134,17 +134,6 @@ def same_lives(ours, theirs):
         same_arrays(*((said[4] if len(said) == 5 else said[1]) for said in (one, other)))
 
 
-@every_mode
-@examples(40)
-@given(scripts, played, st.integers(0, 99))
-def test_the_modes_are_those_of_gymnasiums_own_loop(mode, script, acts, seed):
-    n = len(script)
-    actions, seeds = [[act] * n for act in acts], lane_seeds(seed, n)
-    ours = lived(to_gymnasium_vector(lanes_of(script, Plain), autoreset_mode=mode), seeds, mode, actions)
-    theirs = lived(sync(script, mode), seeds, mode, actions)
-    same_lives(ours, theirs)
-
-
 # Sources.
 
 
@@ -197,18 +186,17 @@ for target in MODES:
 EXACT -= {("by hand", SAME, DISABLED)}
 
 
-@every_source
+@pytest.mark.parametrize("kind", ["core", *SOURCES])
 @every_mode
 @pytest.mark.parametrize("target", MODES, ids=lambda mode: f"to {mode.name}")
 @settings(max_examples=12, deadline=None)
 @given(scripts, played, st.integers(0, 99))
 def test_every_mode_comes_exactly_from_every_source_or_is_refused(kind, mode, target, script, acts, seed):
-    source = SOURCES[kind](script, mode)
-    core = from_gymnasium_vector(source)
+    core = lanes_of(script, Plain) if kind == "core" else from_gymnasium_vector(SOURCES[kind](script, mode))
     n = len(script)
     # An own class of the same core, so that the way is never short.
     make = lambda: ToGymnasiumVector(core, target)  # noqa: E731
-    if (kind, mode, target) not in EXACT:
+    if kind != "core" and (kind, mode, target) not in EXACT:
         with pytest.raises(LossyConversion, match=rf"autoreset_mode: .* in mode {target.name} cannot express .* use"):
             make()
         return
@@ -327,13 +315,8 @@ def test_lanes_of_different_spaces_are_refused():
     with pytest.raises(LossyConversion, match=r"(?s)observation_space.*same space"):
         from_gymnasium_vector(Passing(env))
 
-    class One(gymnasium.Env):
-        action_space = spaces.Discrete(2)
-
-        def __init__(self, high):
-            self.observation_space = spaces.Box(0, high, (3,))
-
-    env = SyncVectorEnv([lambda: One(1), lambda: One(2)], observation_mode="different")
+    makes = [lambda high=high: Returning(spaces.Box(0, high, (3,)), None) for high in (1, 2)]
+    env = SyncVectorEnv(makes, observation_mode="different")
     with pytest.raises(
         LossyConversion, match=r"envs: .*lane 1: observation: expected .*high=1.0\) as in lane 0, got .*high=2.0"
     ):
@@ -574,18 +557,6 @@ def test_a_core_environment_a_factory_and_a_foreign_one_become_lanes():
         to_gymnasium_vector(env, autoreset_mode="next")
 
 
-def test_several_agents_become_the_lanes():
-    env = load("envoi:rps")
-    form = to_gymnasium_vector(env)
-    assert form.num_envs == len(env.possible_agents)
-    observation, _ = form.reset(seed=0)
-    assert form.observation_space.contains(observation)
-    for _ in range(40):
-        observation, reward, terminated, _, _ = form.step(form.action_space.sample())
-        assert form.observation_space.contains(observation)
-        assert reward.shape == terminated.shape == (form.num_envs,)
-
-
 # Aliasing.
 
 
@@ -710,24 +681,15 @@ def test_the_wrappers_of_gymnasium_work_on_a_form():
     assert sorted(begun[0]) == ["array", "episode", "name", "step"]
 
 
-class Seeded(gymnasium.Env):
+def seeded():
     """An environment with random numbers from its own generator."""
-
-    observation_space = spaces.Box(0, 1, (1,), np.float64)
-    action_space = spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self.np_random.random(1), {}
-
-    def step(self, action):
-        return self.np_random.random(1), 0.0, False, False, {}
+    return Returning(spaces.Box(0, 1, (1,), np.float64), lambda env: env.np_random.random(1))
 
 
 @pytest.mark.parametrize("wrap", [lambda core: envoi.TimeLimit(core, 9), lambda core: core])
 @pytest.mark.parametrize("kind", [SyncVectorEnv, lambda makes: Passing(SyncVectorEnv(makes))])
 def test_the_seeds_of_the_lanes_are_those_that_gymnasium_tells(kind, wrap):
-    makes = [Seeded] * 3
+    makes = [seeded] * 3
     alone, source = kind(makes), kind(makes)
     form = to_gymnasium_vector(wrap(from_gymnasium_vector(source)), validate=True)
     first = form.np_random_seed

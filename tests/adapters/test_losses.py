@@ -109,7 +109,7 @@ def of_gymnasium(agent=""):
 def gymnasium_rows(seen=seen, done=done, unknown=ODD):
     return {
         Row("complex `Array` leaves", "dtype", "refused"): [
-            seen(Array((2,), "complex64")),
+            seen(Array(2, "complex64")),
             done(Array((), "complex128")),
         ],
         Row("`MultiBinary` leaves with a size of 0", "shape", "refused"): [seen(MultiBinary((2, 0)))],
@@ -135,7 +135,10 @@ CASES = {
         Row("several agents that take turns", "turns", "refused"): [Case(lambda: load("envoi:nim"), "agents")],
     },
     "dm_env": {
-        Row("`Sequence`, `Graph`, `OneOf` leaves", "type", "refused"): [seen(leaf) for leaf in STRUCTURED[1:]],
+        Row("`Sequence`, `Graph`, `OneOf` leaves", "type", "refused"): [
+            *(seen(leaf) for leaf in STRUCTURED[1:]),
+            *(Case(declared(**{f"{what}_spec": {"a": GRAPH}}), f"{what}['a']") for what in ("reward", "discount")),
+        ],
         Row("leaves that only another framework knows", "type", "refused"): [seen(ODD[0])],
         Row("several agents", "number", "refused"): [SEVERAL],
     },

@@ -1,5 +1,6 @@
 """Options of a reset that a source has no place for: a warning, a line of `losses`, an error under `validate=True`."""
 
+import forms
 import gridverse_like
 import gymnasium
 import pytest
@@ -12,12 +13,9 @@ from traces import exact
 
 import envoi
 from envoi import SpecError
-from envoi.adapters import TARGETS, from_env, from_gridverse, load, losses, to_tf_agents
+from envoi.adapters import TARGETS, convert, from_env, from_gridverse, load, losses
 from envoi.adapters.dm_env import from_dm_env, to_dm_env
 from envoi.adapters.gymnasium import from_gymnasium, to_gymnasium
-from envoi.adapters.gymnasium_vector import to_gymnasium_vector
-from envoi.adapters.pettingzoo import to_pettingzoo
-from envoi.adapters.pettingzoo_aec import to_pettingzoo_aec
 from envoi.adapters.shared.loss import DroppedOptionsWarning
 
 to_rllib = optional("envoi.adapters", "to_rllib")
@@ -87,36 +85,21 @@ def test_losses_list_no_options_where_they_reach_the_source(name):
     assert not [loss for target in TARGETS for loss in losses(env, target) if loss.path == "options"]
 
 
-FORMS = {
-    "gymnasium": lambda env: to_gymnasium(env, validate=True).reset,
-    "vector": lambda env: to_gymnasium_vector(envoi.batch(env, 2), validate=True).reset,
-    "pettingzoo": lambda env: to_pettingzoo(env, validate=True).reset,
-    "pettingzoo_aec": lambda env: to_pettingzoo_aec(env, validate=True).reset,
-    "rllib": lambda env: to_rllib(env, validate=True)({}).reset,
-    "dm_env": lambda env: by_attribute(to_dm_env(env, validate=True)),
-    "tf_agents": lambda env: by_attribute(to_tf_agents(env, validate=True)),
-}
-
-
-def by_attribute(form):
-    def reset(options=None):
-        form.reset_options = options
-        form.reset()
-
-    return reset
+BEGIN = {name: forms.FORMS[name].begin for name in ("dm_env", "tf_agents", "pettingzoo_aec", "sb3")}
 
 
 @pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_validation_makes_them_an_error_before_anything_happens(form):
+@pytest.mark.parametrize("name", TARGETS)
+def test_validation_makes_them_an_error_before_anything_happens(name):
     source = Playing(*LINES)
-    reset = form(from_dm_env(source))
+    form = convert(from_dm_env(source), name, validate=True)
+    form, begin = form({}) if name == "rllib" else form, BEGIN.get(name, forms.begin_gym)
     before = source.resets
     with pytest.raises(SpecError, match=r"options\['difficulty'\]: expected no options.*takes none, got 3"):
-        reset(options={"difficulty": 3})
+        begin(form, None, {"difficulty": 3})
     assert source.resets == before
-    reset(options={})
-    reset()
+    begin(form, None, {})
+    begin(form)
 
 
 def test_validation_lets_through_what_core_models_are_given():

@@ -188,26 +188,6 @@ def test_who_waits_for_its_last_turn_still_earns():
     assert earned["b_0"] == said["b_0"]
 
 
-def test_rewards_in_the_middle_of_a_cycle_are_summed():
-    class Paying(AECSource):
-        def step(self, action):
-            waited = bool(self._waiting)
-            super().step(action)
-            if waited and action is not None:
-                self.rewards = dict.fromkeys(self.agents, 0.25)
-                self._accumulate_rewards()
-
-    core = from_pettingzoo_aec(Paying(*PLAY), simultaneous=True)
-    core.reset()
-    assert core.step({"zoe": 5, "adam": 5}).rewards == {"zoe": 16777217.25, "adam": 2**40 + 0.25}
-    assert core.step({"zoe": 5, "adam": 5}).rewards == {"zoe": 0.25, "adam": -2.25, "mia": 0.125}
-    scenes = (Scene(("zoe", "adam")), Scene(("zoe", "adam")), Scene(("zoe", "adam"), rewards={"zoe": 1.0}))
-    core = from_pettingzoo_aec(Paying(*scenes), simultaneous=True)
-    core.reset()
-    core.step({"zoe": 5, "adam": 5})
-    assert core.step({"zoe": 5, "adam": 5}).rewards == {"zoe": 1.25, "adam": 0.25}
-
-
 class Leaving(AECSource):
     def step(self, action):
         super().step(action)

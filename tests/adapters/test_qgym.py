@@ -387,9 +387,7 @@ class Counted(initial_mapping.BasicRewarder):
         return super().compute_reward(old_state=old_state, action=action, new_state=new_state)
 
 
-@pytest.mark.parametrize(
-    "wrap", [lambda env: env, lambda env: gymnasium.wrappers.TimeLimit(env, 9)], ids=["bare", "limited"]
-)
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: gymnasium.wrappers.TimeLimit(env, 9)])
 def test_a_replaced_rewarder_of_qgym_can_be_put_back(wrap):
     source = wrap(InitialMapping((2, 2)))
     env, native = from_env(source), source.unwrapped

@@ -4,12 +4,12 @@ import copy
 import gc
 import weakref
 
-import dm_env
 import gymnasium
 import numpy as np
 import pytest
 from dm_env import StepType, specs
-from dm_sources import Wrapping
+from dm_sources import Playing, Wrapping
+from scripted import Line, Source
 from traces import exact
 
 from envoi import EpisodeError, FunctionReward, SpecError, explain
@@ -17,46 +17,20 @@ from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
 
 FIRST, MID, LAST = StepType
-BOX = gymnasium.spaces.Box(-9, 9, (4,), np.float32)
 
 
-class Gym(gymnasium.Env):
-    """It plays (reward, terminated) line by line, and shows how many steps it has played."""
+class Gym(Source):
+    """Plays the lines again and again, by actions that count from 0."""
 
-    observation_space, action_space = BOX, gymnasium.spaces.Discrete(3)
+    action_space = gymnasium.spaces.Discrete(3)
 
     def __init__(self, *lines):
-        self.lines, self.at = lines, 0
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.at = 0
-        return np.full(4, 0, np.float32), {}
-
-    def step(self, action):
-        reward, terminated = self.lines[self.at % len(self.lines)]
-        self.at += 1
-        return np.full(4, self.at, np.float32), reward, terminated, False, {}
+        super().__init__(*lines * 9)
 
 
-class Dm(dm_env.Environment):
-    """Each step gives a reward of 1. It keeps the actions."""
-
-    def __init__(self):
-        self.actions = []
-
-    def reset(self):
-        return dm_env.restart(np.zeros(4, np.float32))
-
-    def step(self, action):
-        self.actions.append(action)
-        return dm_env.transition(1.0, np.full(4, len(self.actions), np.float32))
-
-    def observation_spec(self):
-        return specs.BoundedArray((4,), np.float32, -9, 9)
-
-    def action_spec(self):
-        return specs.DiscreteArray(3, np.int32)
+def playing(**specs):
+    """A source of dm_env, each of whose steps gives a reward of 1."""
+    return Playing(*[(MID, 1.0, 1.0)] * 9, **specs)
 
 
 def calls(form):
@@ -64,10 +38,10 @@ def calls(form):
     return "called as it is" in explain(form)
 
 
-QUIET, END = (1.0, False), (1.0, True)
+QUIET, END = Line(1.0), Line(1.0, True)
 FORMS = {
     "dm_env": lambda: ToDmEnv(FromGymnasium(Gym(QUIET))),
-    "gymnasium": lambda: ToGymnasium(FromDmEnv(Dm())),
+    "gymnasium": lambda: ToGymnasium(FromDmEnv(playing())),
 }
 
 
@@ -81,7 +55,7 @@ def test_a_rewarder_that_is_set_in_mid_episode_holds_from_the_next_step_and_can_
     form.reset()
     step, native = form.step, form.core.rewarder  # bound before
     assert reward_of(step(0)) == 1.0
-    form.core.rewarder = FunctionReward(lambda before, action, after: float(before[0] + 10 * after[0]), 0, 99)
+    form.core.rewarder = FunctionReward(lambda before, action, after: float(before[1] + 10 * after[1]), 0, 99)
     assert reward_of(step(0)) == 21.0
     form.core.rewarder = native
     assert reward_of(step(0)) == 1.0
@@ -115,22 +89,20 @@ def test_a_reset_of_a_subclass_begins_the_episodes_that_a_step_begins():
     assert form.resets == 2
 
 
-class OwnForms:
-    """Forms with a step of their own."""
+class OwnGymnasium(ToGymnasium):
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return observation, reward + 10, *rest
 
-    class Gymnasium(ToGymnasium):
-        def step(self, action):
-            observation, reward, *rest = super().step(action)
-            return observation, reward + 10, *rest
 
-    class DmEnv(ToDmEnv):
-        def step(self, action):
-            step = super().step(action)
-            return step if step.first() else step._replace(reward=step.reward + 10)
+class OwnDmEnv(ToDmEnv):
+    def step(self, action):
+        step = super().step(action)
+        return step if step.first() else step._replace(reward=step.reward + 10)
 
 
 def test_a_form_of_a_subclass_with_a_step_of_its_own_takes_it():
-    for form in (OwnForms.Gymnasium(FromDmEnv(Dm())), OwnForms.DmEnv(FromGymnasium(Gym(QUIET)))):
+    for form in (OwnGymnasium(FromDmEnv(playing())), OwnDmEnv(FromGymnasium(Gym(QUIET)))):
         form.reset()
         assert reward_of(form.step(0)) == 11.0
         assert reward_of(copy.deepcopy(form).step(np.array(1))) == 11.0
@@ -193,13 +165,13 @@ def test_a_step_that_is_patched_onto_an_environment_or_its_source_is_taken():
     source = Gym(QUIET)
     form = ToDmEnv(FromGymnasium(source))
     form.reset()
-    source.step = lambda action: (np.zeros(4, np.float32), 8.0, False, False, {})
+    source.step = lambda action: (np.zeros(2), 8.0, False, False, {})
     assert form.step(0).reward == 8.0
 
 
 @pytest.mark.parametrize("action", [[1], None, 1.5, "up", np.array([1]), {}, -1, 3])
 def test_what_is_no_choice_is_refused(action):
-    form = ToGymnasium(FromDmEnv(Dm()))
+    form = FORMS["gymnasium"]()
     form.reset()
     expected = "0 … 2" if isinstance(action, int) else "an integer"
     with pytest.raises(SpecError, match=f"^action: expected {expected}, got"):
@@ -207,11 +179,7 @@ def test_what_is_no_choice_is_refused(action):
 
 
 def test_choices_beyond_those_looked_up_arrive_in_their_dtype():
-    class Wide(Dm):
-        def action_spec(self):
-            return specs.DiscreteArray(1000, np.int32)
-
-    form = ToGymnasium(FromDmEnv(Wide()))
+    form = ToGymnasium(FromDmEnv(playing(action_spec=specs.DiscreteArray(1000, np.int32))))
     form.reset()
     for action in (3, 999, np.array(500)):
         form.step(action)

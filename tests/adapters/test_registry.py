@@ -64,6 +64,14 @@ def test_values_in_a_name_are_python_literals_or_else_strings():
         ("python:no_such_module:make", "no_such_module"),
         ("python:scripted:make_end", "make_ends"),
         ("python:scripted:", "scripted"),
+        ("dm_control:cartpole/swingupp", "did you mean 'dm_control:cartpole/swingup'"),
+        ("dm_control:cartpole", "did you mean 'dm_control:cartpole/"),
+        ("bsuite:cach/0", "did you mean 'bsuite:catch/0'"),
+        ("bsuite:catch/99", "did you mean 'bsuite:catch/"),
+        ("bsuite:catch", "did you mean 'bsuite:catch"),
+        ("pettingzoo:classic/tictacto_v3", "did you mean 'pettingzoo:classic/tictactoe_v3'"),
+        ("pettingzoo:classic/tictactoe_v1", "tictactoe_v3"),
+        ("pettingzoo:nothing", "no such environment"),
     ],
 )
 def test_an_unknown_name_suggests_near_ones(name, says):
@@ -81,6 +89,9 @@ def test_an_unknown_name_suggests_near_ones(name, says):
         "gymnasium:CartPole-v1?render_mode",
         "gymnasium:CartPole-v1?1=2",
         "envoi:catch?no_such_argument=1",
+        "pettingzoo:classic/tictactoe_v3?no_such_argument=1",
+        "dm_control:cartpole/swingup?no_such_argument=1",
+        "bsuite:catch/0?no_such_argument=1",
     ],
 )
 def test_an_unknown_argument_is_named(name):
@@ -105,9 +116,7 @@ def test_a_missing_extra_of_an_environment_says_what_is_missing():
 @pytest.mark.parametrize("name", ["ALE/Pong-v5", "PongNoFrameskip-v4"])
 def test_an_atari_game_names_the_missing_package(name, monkeypatch):
     find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == "ale_py" else find(name, *rest)
-    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda one, *rest: None if one == "ale_py" else find(one, *rest))
     with pytest.raises(MissingBackend, match=r"ale_py is not installed; pip install 'gymnasium\[atari\]'"):
         load(f"gymnasium:{name}")
 
@@ -146,14 +155,14 @@ def test_python_factories_classes_and_ready_environments_load():
     assert isinstance(load("python:scripted:make_ends?flavour=2"), Ends)
 
 
-def forgets_to_return():
+def forgetful():
     Ends()
 
 
 @pytest.mark.parametrize(
     ("name", "got"),
     [
-        (f"{__name__}:forgets_to_return", r"None; does it end with a return\?"),
+        (f"{__name__}:forgetful", r"None; does it end with a return\?"),
         ("os:getcwd", "'/"),
         ("os:path", "<module"),
     ],
@@ -290,17 +299,8 @@ class Walkers(MultiAgentEnv):
         return {name: np.full(1, self.at, np.float32) for name in self.agents}
 
 
-class Both(gymnasium.Env, dm_env.Environment):
+class Both(scripted.Returning, dm_env.Environment):
     """An environment of two frameworks at once."""
-
-    observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, seed=None, options=None):
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        return np.zeros(1, np.float32), 0.0, False, False, {}
 
     def observation_spec(self):
         return dm_env.specs.BoundedArray((1,), np.float32, 0, 1)
@@ -385,7 +385,7 @@ def test_one_agent_of_rllib_goes_to_gymnasium_and_back(wrap):
 
 
 def test_an_environment_of_two_frameworks_is_each_ones_own():
-    env = Both()
+    env = Both(gymnasium.spaces.Box(0, 1, (1,), np.float32), lambda env: np.zeros(1, np.float32))
     assert convert(env, "gymnasium") is env
     assert convert(env, "dm_env") is env
     assert isinstance(from_env(env), envoi.adapters.dm_env.FromDmEnv)

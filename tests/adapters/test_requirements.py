@@ -46,6 +46,11 @@ def there_and_back(name, core):
     return FORMS[name].read(FORMS[name].make(core))
 
 
+def there_and_back_as(name, env):
+    """The same of an environment of one agent."""
+    return there_and_back(name, of_kind(name, env))
+
+
 def acceptable(name, env):
     """An environment of one agent whose integer actions count from 0 where a framework refuses others."""
     spec = env.action_spec
@@ -78,20 +83,14 @@ PAIR = Array((2,), "float64", 0, 1, "two")
 ARRAYS = tuple(np.array(pair) for pair in ([0.0, 0.0], [0.0, 0.5], [0.99, 1.0], [1.0, 1.0]))
 
 
-def told_steps(name, script, discount_spec=None):
+def played(name, script, discount_spec=None):
     """The steps of a script alone, and through a form and back; of lanes, the second one's."""
-    alone = of_kind(name, Scripted(*script, discount_spec=discount_spec))
-    came = there_and_back(name, of_kind(name, Scripted(*script, discount_spec=discount_spec)))
     said = []
-    for env, seed in ((alone, seed_inside(name, 3)), (came, 3)):
+    for way, seed in ((of_kind, seed_inside(name, 3)), (there_and_back_as, 3)):
+        env = way(name, Scripted(*script, discount_spec=discount_spec))
         env.reset(seed=seed)
-        one = single(name, env)
-        steps = [one.step(some_action(name)) for _ in script]
-        if FORMS[name].kind == "lanes":
-            steps = [lane_of(env, step, 1) for step in steps]
-        elif FORMS[name].kind == "several":
-            assert one is not env
-        said.append([six(step) for step in steps])
+        steps = [single(name, env).step(some_action(name)) for _ in script]
+        said.append([six(lane_of(env, step, 1) if FORMS[name].kind == "lanes" else step) for step in steps])
     return said
 
 
@@ -125,7 +124,7 @@ def six(step):
 @pytest.mark.parametrize("discount", [*DISCOUNTS, *ARRAYS], ids=str)
 def test_every_pair_of_flags_and_every_discount_in_the_middle_and_at_the_end(name, flags, discount):
     spec = None if np.ndim(discount) == 0 else PAIR
-    alone, came = told_steps(name, [Line(0.1, discount=discount), Line(1.0, *flags, discount)], spec)
+    alone, came = played(name, [Line(0.1, discount=discount), Line(1.0, *flags, discount)], spec)
     assert came == alone
     assert len(alone) == 2
 
@@ -146,44 +145,30 @@ def as_time_step(terminated, truncated, discount):
 def test_each_row_is_recognised_as_the_table_states(name, flags, discount):
     spec = None if np.ndim(discount) == 0 else PAIR
     core = of_kind(name, Scripted(Line(0.1, discount=discount), Line(1.0, *flags, discount), discount_spec=spec))
-    form = FORMS[name].make(core)
-    FORMS[name].begin(form, 0)
-    one = form.possible_agents[0] if FORMS[name].kind == "several" else None
+    form, row, rng = FORMS[name].make(core), FORMS[name], np.random.default_rng(0)
+    row.begin(form, 0)
     for over in ((False, False), flags):
         default = 0.0 if over[0] else 1.0
-        action = some_action(name) if one is None else np.int64(6) if name == "pettingzoo_aec" else {one: np.int64(6)}
         if name in ("dm_env", "tf_agents", "tf_agents batch"):
-            kind, _, told, _ = form.step(action)
+            kind, _, told, _ = form.step(some_action(name))
             expected = as_time_step(*over, default if discount is None else discount)
             same = np.float32(expected[1]) if name != "dm_env" else expected[1]
             assert np.all(np.asarray(kind) == expected[0])
             np.testing.assert_array_equal(np.broadcast_to(same, np.shape(told)), told)
             continue
-        if name == "sb3":
-            _, _, done, infos = form.step(action)
-            # It tells of both flags together as it does of a termination.
-            cut = np.array([info["TimeLimit.truncated"] for info in infos])
-            assert (np.all(done), np.all(cut)) == (any(over), over == (False, True))
-            told = [info.get("discount") for info in infos]
-            is_default = discount is None or (np.ndim(discount) == 0 and discount == default)
-            assert told == [None] * LANES if is_default else np.all(np.asarray(told) == discount)
-            continue
-        stepped = form.step(action)
-        _, _, terminated, truncated, info = stepped if stepped is not None else form.last()
-        if FORMS[name].kind == "several" and name != "pettingzoo_aec":
+        _, _, terminated, truncated, info = row.step(form, rng)
+        if isinstance(terminated, dict):
             # RLlib's form may tell a truncation by the flag of all alone.
-            terminated, truncated = (flag.get(one, flag.get("__all__")) for flag in (terminated, truncated))
-            info = info[one]
-        if name == "rllib several" and over[0]:
-            assert terminated  # which it tells of both flags, and of `__all__`
-        else:
-            assert (np.all(terminated), np.all(truncated)) == over
-        if "final_info" in info:
-            info = info["final_info"]
-        if discount is None or (np.ndim(discount) == 0 and discount == default):
-            assert "discount" not in info
-        else:
-            assert np.all(np.asarray(info["discount"]) == discount)
+            terminated, truncated = (flag.get("agent", flag.get("__all__")) for flag in (terminated, truncated))
+            info = info["agent"]
+        assert np.all(terminated) == over[0]
+        if name != "rllib several" or not over[0]:  # which tells of a termination by the flags of all too
+            # Stable-Baselines3 tells of both flags together as it does of a termination.
+            assert np.all(truncated) == (over[1] and not (over[0] and name == "sb3"))
+        infos = info if name == "sb3" else [info.get("final_info", info)]
+        is_default = discount is None or (np.ndim(discount) == 0 and discount == default)
+        told = [one.get("discount") for one in infos]
+        assert told == [None] * len(infos) if is_default else np.all(np.asarray(told) == discount)
 
 
 REWARDS = {
@@ -294,25 +279,7 @@ def test_infos_keep_the_type_of_each_value_in_each_lane(name):
 @every_form
 def test_what_was_handed_out_never_changes_though_the_source_uses_its_buffers_again(name):
     """Final observations too, of which some frameworks keep the array."""
-    env, rng, held = imported(name), np.random.default_rng(0), []
-
-    def hold(result):
-        held.append((result, exact(result)))
-        return result
-
-    for seed in (0, 1, None, None):
-        hold(env.reset(seed=seed))
-        over = np.zeros(LANES, bool)
-        for _ in range(8):
-            if FORMS[name].kind == "lanes":
-                step = hold(env.step(forms.act(env, rng), over if over.any() and "step" in env.restarts else None))
-                over = step.terminated | step.truncated
-                if over.any() and "step" not in env.restarts:
-                    hold(env.reset(mask=over))
-            else:
-                step = hold(env.step(forms.act(env, rng)))
-                if not env.agents if FORMS[name].kind == "several" else step.terminated or step.truncated:
-                    break
+    held = core_trace(imported(name), (0, 1, None, None), note=lambda result: (result, exact(result)))
     assert len(held) > 8
     assert [exact(value) for value, _ in held] == [before for _, before in held]
 
@@ -376,12 +343,8 @@ def test_no_form_writes_into_what_the_environment_says(name):
     for seed in (0, None):
         env.reset(seed=seed)
         for _ in range(3):
-            step = env.step({AGENT_OF[name]: np.int64(6)} if FORMS[name].kind == "several" else some_action(name))
-    assert step is not None
+            env.step({"agent": np.int64(6)} if FORMS[name].kind == "several" else some_action(name))
     assert [one.kept for one in inside] == [{"kept": {"deep": [1]}}] * len(inside)
-
-
-AGENT_OF = dict.fromkeys(SEVERAL, "agent")
 
 
 # Spaces: 11 to 19.
@@ -1351,37 +1314,23 @@ def test_a_lane_is_the_environment_alone_with_the_lanes_seed(name):
     seeds = inside if isinstance(inside, list) else lane_seeds(inside, LANES)
     for env, seed in zip(alone, seeds, strict=True):
         env.reset(seed=seed)
-    rng, over = np.random.default_rng(0), np.zeros(LANES, bool)
-    ended = 0
+    rng, ends = np.random.default_rng(0), 0
+    over, restarts = np.zeros(LANES, bool), "step" in came.restarts
     for _ in range(25):
         action = forms.act(core, rng)
-        each = [lane(core.action_spec, action, index) for index in range(LANES)]
-        each = copy.deepcopy(each)
-        if "step" in came.restarts:
-            step = came.step(action, over if over.any() else None)
-            for index in range(LANES):
-                if over[index]:
-                    begun = alone[index].reset()
-                    assert golden.seen(lane(core.observation_spec, step.observation, index)) == golden.seen(
-                        begun.observation
-                    )
-                    assert not step.terminated[index]
-                    continue
-                assert six(lane_of(core, step, index)) == six(alone[index].step(each[index]))
-            over = step.terminated | step.truncated
-        else:
-            step = came.step(action)
-            for index in range(LANES):
-                assert six(lane_of(core, step, index)) == six(alone[index].step(each[index]))
-            over = step.terminated | step.truncated
-            if over.any():
-                begun = came.reset(mask=over)
-                for index in np.flatnonzero(over):
-                    assert golden.seen(lane(core.observation_spec, begun.observation, index)) == golden.seen(
-                        alone[index].reset().observation
-                    )
-        ended += over.sum()
-    assert ended > LANES
+        each = copy.deepcopy([lane(core.action_spec, action, index) for index in range(LANES)])
+        step = came.step(action, over if over.any() and restarts else None)
+        begins = over if restarts else np.zeros(LANES, bool)
+        for index in np.flatnonzero(~begins):
+            assert six(lane_of(core, step, index)) == six(alone[index].step(each[index]))
+        over = step.terminated | step.truncated
+        if not restarts and over.any():
+            begins, step = over, came.reset(mask=over)
+        for index in np.flatnonzero(begins):
+            begun = golden.seen(lane(core.observation_spec, step.observation, index))
+            assert begun == golden.seen(alone[index].reset().observation)
+        ends += over.sum()
+    assert ends > LANES
 
 
 @pytest.mark.parametrize("name", BATCHED)

@@ -1,6 +1,7 @@
 """RLlib's form of an environment of one agent, and a real env runner that samples from it."""
 
 import pickle
+from functools import partial
 
 import cloudpickle
 import gymnasium
@@ -24,15 +25,8 @@ class Context(dict):
 
 
 def test_names_factories_classes_and_environments_of_any_framework_are_taken():
-    for env in (
-        "envoi:catch",
-        "gymnasium:CartPole-v1",
-        lambda: Ends(),
-        Ends,
-        Ends(),
-        lambda: gymnasium.make("CartPole-v1"),
-        gymnasium.make("CartPole-v1"),
-    ):
+    make = partial(gymnasium.make, "CartPole-v1")
+    for env in ("envoi:catch", "gymnasium:CartPole-v1", lambda: Ends(), Ends, Ends(), make, make()):
         made = to_rllib(env)(Context())
         assert isinstance(made, gymnasium.Env)
         assert isinstance(made.core, envoi.Env)
@@ -121,64 +115,42 @@ def starts(form, seeds):
     return [form.reset(seed=seed)[0].tolist() for seed in seeds]
 
 
-def test_a_repeated_seed_continues_in_training_and_replays_in_evaluation():
-    trains = to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1))
+@pytest.mark.parametrize("lanes", [None, 4])
+def test_a_repeated_seed_continues_in_training_and_replays_in_evaluation(lanes):
+    def made(**config):
+        return to_rllib("gymnasium:CartPole-v1", num_envs=lanes)(Context(config, 1))
+
+    trains = made()
     begun = starts(trains, [3, 3, 3, None])
-    assert len({tuple(one) for one in begun}) == 4
+    assert len({tuple(one) for one in np.reshape(begun, (-1, 4))}) == 4 * (lanes or 1)
     # A new run with the same seed is the same run.
-    assert starts(to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1)), [3, 3, 3, None]) == begun
-    assert starts(trains, [4, 3]) == [begun_of(4), begun[0]]
-    evaluates = to_rllib("gymnasium:CartPole-v1")(Context({"in_evaluation": True}, 1))
-    begun = starts(evaluates, [3, None, 3, None])
+    assert starts(made(), [3, 3, 3, None]) == begun
+    assert starts(trains, [4, 3]) == [*starts(made(), [4]), begun[0]]
+    begun = starts(made(in_evaluation=True), [3, None, 3, None])
     assert begun[:2] == begun[2:]
     assert begun[0] != begun[1]
 
 
-def begun_of(seed):
-    return starts(to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1)), [seed])[0]
-
-
-@pytest.fixture(scope="module")
-def run():
-    """Makes an env runner of RLlib's around a creator, without `ray.init`."""
-    pytest.importorskip("torch")
-    algorithm = pytest.importorskip("ray.rllib.algorithms.ppo")
-    runners = pytest.importorskip("ray.rllib.env.single_agent_env_runner")
-    made = []
-
-    def make(env, worker=1, lanes=3, mode="sync", canonical=True, **config):
-        from ray.tune.registry import register_env
-
-        register_env("envoi-test", to_rllib(env, validate=True, canonical=canonical))
-        settings = (
-            algorithm.PPOConfig()
-            .environment("envoi-test", env_config=config, disable_env_checking=True)
-            .env_runners(num_envs_per_env_runner=lanes, num_env_runners=0, gym_env_vectorize_mode=mode)
-            .callbacks(on_environment_created=bind_worker if mode != "sync" else None)
-            .debugging(seed=11)
-        )
-        gymnasium.registry.pop("rllib-single-agent-env-v0", None)
-        made.append(runners.SingleAgentEnvRunner(config=settings, worker_index=worker))
-        return made[-1]
-
-    yield make
-    for runner in made:
-        runner.stop()
+def lanes_of(lanes, mode):
+    """The settings of a runner that steps so many lanes one by one, or as a batch."""
+    callback = {} if mode == ONE_BY_ONE else {"callbacks": {"on_environment_created": bind_worker}}
+    return {"env_runners": {"num_envs_per_env_runner": lanes, "gym_env_vectorize_mode": mode}, **callback}
 
 
 ONE_BY_ONE, BATCH = "sync", "vector_entry_point"
 
 
-def test_lanes_with_spaces_of_gymnasium_are_sampled(run):
+def test_lanes_with_spaces_of_gymnasium_are_sampled(env_runner):
     flat = {"gear": Discrete(3), "turn": Array((2,), "float32", -1, 1)}
-    runner = run(lambda: Shaped(Array((2,), "float32"), flat), mode=BATCH, canonical=False)
-    assert sum(len(episode) for episode in runner.sample(num_timesteps=24, random_actions=True)) >= 24
+    creator = to_rllib(lambda: Shaped(Array((2,), "float32"), flat), validate=True, canonical=False)
+    episodes = env_runner(creator, **lanes_of(3, BATCH)).sample(num_timesteps=24, random_actions=True)
+    assert sum(len(episode) for episode in episodes) >= 24
 
 
 @pytest.mark.parametrize(("lanes", "mode"), [(1, ONE_BY_ONE), (4, ONE_BY_ONE), (8, BATCH)])
-def test_recorded_episodes_begin_go_on_and_end_as_they_were(run, lanes, mode):
-    kinds = set()
-    for episode in run(Ends, lanes=lanes, mode=mode).sample(num_episodes=40, random_actions=True):
+def test_recorded_episodes_begin_go_on_and_end_as_they_were(env_runner, lanes, mode):
+    kinds, runner = set(), env_runner(to_rllib(Ends, validate=True), **lanes_of(lanes, mode))
+    for episode in runner.sample(num_episodes=40, random_actions=True):
         seen = np.asarray(episode.get_observations())
         length, kind = int(seen[0, 0]), int(seen[0, 2])
         assert len(episode) == length

@@ -20,11 +20,6 @@ from envoi.models import Pendulum
 pytest.importorskip("torch")
 pytest.importorskip("ray.rllib")
 EnvContext = importlib.import_module("ray.rllib.env.env_context").EnvContext
-PPOConfig = importlib.import_module("ray.rllib.algorithms.ppo").PPOConfig
-RUNNERS = {
-    "one agent": importlib.import_module("ray.rllib.env.single_agent_env_runner").SingleAgentEnvRunner,
-    "several agents": importlib.import_module("ray.rllib.env.multi_agent_env_runner").MultiAgentEnvRunner,
-}
 
 TWENTY = {index: {"m": 0.5 + index / 20} for index in range(20)}
 
@@ -46,33 +41,23 @@ def game():
 
 
 @pytest.fixture
-def run():
-    """Makes an env runner of RLlib's, without `ray.init`; the callback is as in the docs."""
-    made = []
+def run(env_runner):
+    """Makes an env runner of RLlib's; the callback is as in the docs."""
 
-    def make(env, worker, lanes, mode="sync", callback=True, kind="one agent", **options):
-        creator = env if isinstance(env, RegisteredEnv) else to_rllib(env)
-        importlib.import_module("ray.tune.registry").register_env("envoi-contexts", creator)
-        config = (
-            PPOConfig()
-            .environment("envoi-contexts", disable_env_checking=True, env_config=options.pop("env_config", {}))
-            .env_runners(num_envs_per_env_runner=lanes, num_env_runners=0, gym_env_vectorize_mode=mode)
-            .debugging(seed=options.pop("seed", 3))
-            .callbacks(on_environment_created=bind_worker if callback else None)
-            .evaluation(**options)
+    def make(env, worker, lanes, mode="sync", callback=True, agents=None, env_config=None, seed=3, **options):
+        return env_runner(
+            env if isinstance(env, RegisteredEnv) else to_rllib(env),
+            0 if worker == "evaluation" else worker,
+            agents,
+            worker == "evaluation",
+            environment={"env_config": env_config or {}},
+            env_runners={"num_envs_per_env_runner": lanes, "gym_env_vectorize_mode": mode},
+            debugging={"seed": seed},
+            callbacks={"on_environment_created": bind_worker if callback else None},
+            evaluation=options,
         )
-        if kind == "several agents":
-            config.multi_agent(policies={"agent"}, policy_mapping_fn=lambda agent, *_, **__: str(agent))
-        if worker == "evaluation":
-            config, worker = config.get_evaluation_config_object(), 0
-        for name in ("rllib-single-agent-env-v0", "rllib-multi-agent-env-v0"):
-            gymnasium.registry.pop(name, None)
-        made.append(RUNNERS[kind](config=config, worker_index=worker))
-        return made[-1]
 
-    yield make
-    for runner in made:
-        runner.stop()
+    return make
 
 
 def masses(episodes):
@@ -94,8 +79,8 @@ def masses(episodes):
         (RegisteredEnv("envoi-contexts", model), "vector_entry_point", {"callback": False}),
         (imported, "vector_entry_point", {}),
         (model, "async", {}),
-        (game, "sync", {"kind": "several agents"}),
-        (game, "sync", {"kind": "several agents", "callback": False}),
+        (game, "sync", {"agents": ["agent"]}),
+        (game, "sync", {"agents": ["agent"], "callback": False}),
     ],
 )
 def test_a_batch_of_two_workers_and_sixteen_lanes_holds_all_twenty_contexts(run, env, mode, options):
@@ -141,22 +126,6 @@ def first_form(runner):
     return runner.env.unwrapped.envs[0].unwrapped
 
 
-def merged(training, evaluation):
-    """The `env_config` of RLlib's evaluation config."""
-    config = PPOConfig().environment("x", env_config=training)
-    config.evaluation(evaluation_interval=1, evaluation_config={"env_config": evaluation})
-    return config.get_evaluation_config_object().env_config
-
-
-def test_rllib_merges_plain_contexts_and_replaces_a_set_of_them():
-    plain = merged({"contexts": TRAIN}, {"contexts": HELD_OUT})
-    assert list(plain["contexts"]) == ["light", "heavy", "between"]
-    for training in (TRAIN, ContextSet(TRAIN)):
-        config = merged({"contexts": training, "other": 3}, {"contexts": ContextSet(HELD_OUT)})
-        assert config == {"contexts": ContextSet(HELD_OUT), "other": 3}
-    assert merged({"contexts": ContextSet(TRAIN)}, {"contexts": HELD_OUT})["contexts"] == HELD_OUT
-
-
 @pytest.mark.parametrize(
     ("training", "evaluation", "named"),
     [
@@ -168,10 +137,11 @@ def test_rllib_merges_plain_contexts_and_replaces_a_set_of_them():
 )
 def test_plain_contexts_that_rllib_would_merge_are_refused_with_advice(run, training, evaluation, named):
     options = {"env_config": {"contexts": training}, "evaluation_config": {"env_config": {"contexts": evaluation}}}
-    with pytest.raises(ContextError, match="RLlib merges") as error:
-        run(model, 1, 2, **options)
-    assert str(error.value).startswith(f"env_config['contexts'][{named}".replace("[[", "["))
-    assert "envoi.context.ContextSet(contexts)" in str(error.value)
+    for env in (model, RegisteredEnv("envoi-contexts", model)):
+        with pytest.raises(ContextError, match="RLlib merges") as error:
+            run(env, 1, 2, **options)
+        assert str(error.value).startswith(f"env_config['contexts'][{named}".replace("[[", "["))
+        assert "envoi.context.ContextSet(contexts)" in str(error.value)
 
 
 @pytest.mark.parametrize(

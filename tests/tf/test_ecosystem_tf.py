@@ -18,7 +18,6 @@ from tf_agents.policies.random_tf_policy import RandomTFPolicy
 from tf_agents.replay_buffers.tf_uniform_replay_buffer import TFUniformReplayBuffer
 
 import envoi
-from envoi import LossyConversion
 from envoi.adapters import from_env, load, to_dm_env, to_tf_agents
 from envoi.adapters.dm_env import FromDmEnv
 
@@ -117,9 +116,3 @@ def test_a_driver_of_python_collects_whole_episodes(name):
     kinds = [(bool(one.is_first()), bool(one.is_last()), bool(one.is_boundary())) for one in seen]
     assert np.sum(kinds, 0).tolist() == [4, 4, 4]
     assert kinds[-1] == (False, False, True)
-
-
-@pytest.mark.parametrize("name", ["envoi:nim", "envoi:rps", "envoi:pursuit"])
-def test_several_agents_are_refused(name):
-    with pytest.raises(LossyConversion, match="agents"):
-        to_tf_agents(load(name))
