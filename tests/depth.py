@@ -22,7 +22,6 @@ LONGEST = (
     "integrations/test_league.py",
     "adapters/test_requirements.py",
     "adapters/test_rllib_contexts.py",
-    "integrations/test_rllib_evaluation.py",
 )
 """The files that run first, longest first, so that no process is left with one of them at the end."""
 

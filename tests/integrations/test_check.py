@@ -43,9 +43,7 @@ def keys(results):
 @functools.cache
 def found(make):
     """Returns the report on an environment by its own API; in this process alone, unless the hash seed matters."""
-    only_here = (
-        make is not wrong_envs.PartyOfASet and issubclass(make, ParallelEnv) if isinstance(make, type) else False
-    )
+    only_here = isinstance(make, type) and issubclass(make, ParallelEnv) and make is not wrong_envs.PartyOfASet
     return check_env((lambda: make()) if only_here else make, frameworks=[], steps=60)
 
 

@@ -127,7 +127,7 @@ BAD = {
     "config": ([*CATCH, "--config", "gone.yaml"], "No such file"),
     "module": (
         [*CATCH, "--module", "python:no_such_module:Mine"],
-        "no_such_module cannot be imported: No module named",
+        "cannot be imported: No module named",
     ),
     "contexts of none": ([*CATCH, "--contexts", "size=3,5"], "takes no contexts; give its model a context_space"),
     "several rates": ([*CATCH, "--lr", "1e-3", "--set", "lr=1e-4"], "set twice"),

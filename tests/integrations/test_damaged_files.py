@@ -9,11 +9,7 @@ import envoi
 from envoi.integrations.rllib import RunFolder, Settings
 from envoi.integrations.rllib.run_folder import TrialState, damaged, reading
 
-NEEDED = (
-    "env_to_module_connector/state.pkl",
-    "default_policy/module_state.pkl",
-    "default_policy/class_and_ctor_args.pkl",
-)
+NEEDED = ("env_to_module_connector/state.pkl", "/module_state.pkl", "default_policy/class_and_ctor_args.pkl")
 """Files of a checkpoint that every policy needs, in any folder."""
 
 

@@ -56,11 +56,6 @@ def test_resamples_do_not_depend_on_memory(monkeypatch):
     assert interval(interquartile_mean, scores, 3, 500) == whole
 
 
-def test_interquartile_mean_cuts_whole_scores():
-    assert interquartile_mean(np.arange(1.0, 11).reshape(2, 5)) == 5.5
-    assert interquartile_mean(np.array([[0.0, 1, 2], [3, 4, 10]])) == 2.5
-
-
 def rows_of(scores, variant="a", region="train", env="envoi:cartpole", **more):
     """Returns the rows of an evaluation whose contexts have these mean returns, in two episodes each."""
     return [

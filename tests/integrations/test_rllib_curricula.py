@@ -129,11 +129,7 @@ def test_one_runner_asks_as_a_plain_loop_does(build):
     assert len({row["context_id"] for rows in curriculum.reported for row in rows}) > 10
 
 
-def test_lanes_and_workers_spread_over_the_contexts(build):
-    algorithm = build(configured(runners=2, contexts=TWENTY))
-    played = [{key for key, row in contexts_of(algorithm).items() if row["share"]} for _ in range(3)]
-    assert [len(of_iteration) for of_iteration in played] == [8, 8, 8]  # an episode in each lane
-    assert len(set.union(*played)) == 20
+def test_an_algorithm_without_a_curriculum_says_so(build):
     with pytest.raises(EnvoiError, match="no curriculum"):
         curriculum_of(build(configured()))
 
@@ -204,14 +200,21 @@ def test_evaluation_shows_contexts_as_training_does(build):
     def scaled():
         return curricula.visible(scale_context_features="by_mean")
 
-    config = configured(
-        scaled, contexts={"light": {"m": 2.0}, "heavy": {"m": 4.0}}, eval_contexts={"between": {"m": 6.0}}
-    )
+    config = configured(scaled, contexts={"light": {"m": 2.0}, "heavy": {"m": 4.0}}, eval_contexts={"more": {"m": 6.0}})
     algorithm = build(config.evaluation(evaluation_interval=1, evaluation_duration=1))
     algorithm.train()
     seen = [np.ravel(cores(runner)[0].observation)[3] for runner in (algorithm.env_runner, algorithm.eval_env_runner)]
     assert seen[0] in (pytest.approx(2 / 3), pytest.approx(4 / 3))
     assert seen[1] == pytest.approx(2)
+
+
+def test_evaluation_repeats_while_nothing_is_learnt(build):
+    config = configured(curricula.visible, contexts=TWENTY, eval_contexts={"more": {"m": 3.0}})
+    config.training(lr=0.0)
+    config.evaluation(evaluation_interval=1, evaluation_duration=4, evaluation_config={"explore": False})
+    algorithm = build(config)
+    means = [algorithm.train()["evaluation"]["env_runners"]["episode_return_mean"] for _ in range(3)]
+    assert means == [means[0]] * 3
 
 
 def test_very_many_contexts_are_warned_of(monkeypatch):

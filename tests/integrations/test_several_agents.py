@@ -217,11 +217,9 @@ def test_policies_that_the_user_has_set_stay():
 
 
 def test_replay_buffer_of_several_agents_keeps_its_settings():
-    buffer = configure(
-        "envoi:nim", algo="DQN", training={"replay_buffer_config": {"capacity": 77}}
-    ).replay_buffer_config
-    assert buffer["type"] == "MultiAgentPrioritizedEpisodeReplayBuffer"
-    assert (buffer["capacity"], buffer["beta"]) == (77, 0.4)
+    kept = configure("envoi:nim", algo="DQN", training={"replay_buffer_config": {"capacity": 77}}).replay_buffer_config
+    assert kept["type"] == "MultiAgentPrioritizedEpisodeReplayBuffer"
+    assert (kept["capacity"], kept["beta"]) == (77, 0.4)
     assert configure("envoi:catch", algo="DQN").replay_buffer_config["type"] == "PrioritizedEpisodeReplayBuffer"
 
 
