@@ -13,7 +13,6 @@ import pickle
 import random
 import sys
 from collections import defaultdict
-from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Number
 from pathlib import Path, PurePath
@@ -120,25 +119,25 @@ def _file(path: Any, filesystem: Any) -> tuple[Any, str]:
 
 def _algorithm_state(algorithm: Any) -> dict[str, Any] | str:
     """Returns the state that RLlib's checkpoint of an algorithm leaves out, or the reason why it cannot be read."""
-    runners: dict[str, dict[int, RunnerState]] = {}
+    runners: dict[str, dict[int, Any]] = {}
     weights: dict[bytes, bytes] = {}
     for name, group in _groups(algorithm).items():
-        runners[name] = {}
-        for state in group.foreach_env_runner(runner_state):
-            if state.refusal:
-                return f"env runner {state.index}: {state.refusal}"
-            shared = weights.setdefault(state.weights, state.weights)  # equal ones are pickled once
-            runners[name][state.index] = replace(state, weights=shared)
+        runners[name] = dict(group.foreach_env_runner(_runner_state))
+        for index, held in runners[name].items():
+            if isinstance(held, str):
+                return f"env runner {index}: {held}"
+            if held is not None:
+                runners[name][index] = weights.setdefault(held[0], held[0]), held[1]  # equal ones are pickled once
     return {
         "runners": runners,
-        "learners": [result.get() for result in algorithm.learner_group.foreach_learner(learner_state)],
+        "learners": [result.get() for result in algorithm.learner_group.foreach_learner(_learner_state)],
         "buffer": algorithm.local_replay_buffer,  # whole, because its `get_state` leaves out its generator
-        "streams": random_streams(),
+        "streams": _random_streams(),
     }
 
 
 def _set_algorithm_state(algorithm: Any, held: dict[str, Any]) -> str:
-    """Restores what `_algorithm_state` returned."""
+    """Restores what `_algorithm_state` returned. Returns the reason if the algorithm has other processes."""
     learners = algorithm.learner_group.foreach_learner(_index)
     ids = [result.actor_id for result in learners]
     if len(ids) != len(held["learners"]):
@@ -150,72 +149,58 @@ def _set_algorithm_state(algorithm: Any, held: dict[str, Any]) -> str:
             return f"it has {name} {sorted(states)}, and there are {sorted(present)} now"
     for name, states in held["runners"].items():
         for index, state in states.items():
-            groups[name].foreach_env_runner(
-                partial(set_runner_state, state=state),
-                local_env_runner=index == 0,
-                remote_worker_ids=[index] if index else [],
-            )
+            which = {"local_env_runner": index == 0, "remote_worker_ids": [index] if index else []}
+            groups[name].foreach_env_runner(partial(_set_runner_state, state=state), **which)
     for actor_id, state in zip(ids, held["learners"], strict=True):
         chosen = {} if actor_id is None else {"remote_actor_ids": [actor_id]}
-        algorithm.learner_group.foreach_learner(partial(set_learner_state, state=state), **chosen)
+        algorithm.learner_group.foreach_learner(partial(_set_learner_state, state=state), **chosen)
     if held["buffer"] is not None:
         algorithm.local_replay_buffer = held["buffer"]
-    set_random_streams(held["streams"])
+    _set_random_streams(held["streams"])
     return ""
 
 
 def _groups(algorithm: Any) -> dict[str, Any]:
     """Returns the env runner groups of an algorithm by name."""
-    groups = {"env_runner_group": algorithm.env_runner_group, "eval_env_runner_group": algorithm.eval_env_runner_group}
-    return {name: group for name, group in groups.items() if group is not None}
+    names = ("env_runner_group", "eval_env_runner_group")
+    return {name: group for name in names if (group := getattr(algorithm, name)) is not None}
 
 
 def _index(worker: Any) -> int:
     return getattr(worker, "worker_index", 0)
 
 
-@dataclass(frozen=True)
-class RunnerState:
-    """The state of an env runner."""
-
-    index: int
-    weights: bytes = b""
-    rest: bytes = b""
-    refusal: str = ""
-
-
-def runner_state(runner: Any) -> RunnerState:
-    """Returns the state of an env runner."""
+def _runner_state(runner: Any) -> tuple[int, tuple[bytes, bytes] | str | None]:
+    """Returns an env runner's index, and its pickled weights and other state, None without envs, or why not."""
     if runner.env is None:  # of a driver whose remote runners step the envs
-        return RunnerState(runner.worker_index)
+        return runner.worker_index, None
     if runner.config.is_multi_agent and sys.flags.hash_randomization:
-        return RunnerState(runner.worker_index, refusal=_UNORDERED)
+        return runner.worker_index, _UNORDERED
     try:
         envs = Content(layers_of(runner.env))
         names = (*SAMPLING, *getattr(runner, "sampling_state", ()))
         held = {name: getattr(runner, name) for name in names if hasattr(runner, name)}
         connectors = runner._env_to_module.get_state(), runner._module_to_env.get_state()
         # One pickle, so that an episode that two attributes hold stays one.
-        rest = _ray.dumps((envs, held, connectors, runner.metrics.get_state(), random_streams()))
-        return RunnerState(runner.worker_index, _ray.dumps(runner.module.get_state()), rest)
+        rest = _ray.dumps((envs, held, connectors, runner.metrics.get_state(), _random_streams()))
+        return runner.worker_index, (_ray.dumps(runner.module.get_state()), rest)
     except (envoi.SnapshotUnsupported, TypeError, AttributeError, ValueError) as error:
-        return RunnerState(runner.worker_index, refusal=f"{type(error).__name__}: {error}")
+        return runner.worker_index, f"{type(error).__name__}: {error}"
 
 
-def set_runner_state(runner: Any, state: RunnerState) -> None:
-    """Sets an env runner to what `runner_state` returned."""
-    if not state.rest:
+def _set_runner_state(runner: Any, state: tuple[bytes, bytes] | None) -> None:
+    if state is None:
         return
-    envs, held, (to_module, to_env), metrics, streams = pickle.loads(state.rest)  # noqa: S301 - as RLlib does
+    weights, (envs, held, (to_module, to_env), metrics, streams) = map(pickle.loads, state)
     envs.put_back(layers_of(runner.env))
     runner._env_to_module.set_state(to_module)
     runner._module_to_env.set_state(to_env)
     # RLlib passes weights on only if the runner's are older than the learner's.
-    runner.module.set_state(pickle.loads(state.weights))  # noqa: S301 - as RLlib does
+    runner.module.set_state(weights)
     for name, value in held.items():
         setattr(runner, name, value)
     runner.metrics.set_state(metrics)
-    set_random_streams(streams)
+    _set_random_streams(streams)
 
 
 def layers_of(env: Any) -> list[Any]:
@@ -231,7 +216,7 @@ def layers_of(env: Any) -> list[Any]:
     return [*found, *makers, *(layer for lane in lanes for layer in layers_of(lane))]
 
 
-def learner_state(learner: Any) -> tuple[dict[str, Any], tuple[Any, ...]]:
+def _learner_state(learner: Any) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """Returns the numbers and tensors that a learner has adapted, by attribute and module, and the random streams."""
     adapted: dict[str, dict[Any, Any]] = {}
     for name, values in vars(learner).items():
@@ -243,11 +228,10 @@ def learner_state(learner: Any) -> tuple[dict[str, Any], tuple[Any, ...]]:
                     own[module] = value.detach().clone()
                 elif isinstance(held, Number):  # the numbers of a schedule follow from the steps
                     own[module] = held
-    return adapted, random_streams()
+    return adapted, _random_streams()
 
 
-def set_learner_state(learner: Any, state: tuple[dict[str, Any], tuple[Any, ...]]) -> None:
-    """Sets a learner to what `learner_state` returned."""
+def _set_learner_state(learner: Any, state: tuple[dict[str, Any], tuple[Any, ...]]) -> None:
     adapted, streams = state
     for name, values in adapted.items():
         for module, value in values.items():
@@ -256,7 +240,7 @@ def set_learner_state(learner: Any, state: tuple[dict[str, Any], tuple[Any, ...]
                 held.data.copy_(value)  # in place, because optimizers hold the tensor too
             else:
                 getattr(learner, name)[module] = value
-    set_random_streams(streams)
+    _set_random_streams(streams)
 
 
 def _current(held: Any) -> Any:
@@ -264,14 +248,13 @@ def _current(held: Any) -> Any:
     return held.get_current_value() if isinstance(held, Scheduler) else held
 
 
-def random_streams() -> tuple[Any, ...]:
+def _random_streams() -> tuple[Any, ...]:
     """Returns the states of the global generators of Python, numpy and torch."""
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     return random.getstate(), np.random.get_state(), torch.get_rng_state(), devices  # noqa: NPY002 - RLlib's stream
 
 
-def set_random_streams(states: tuple[Any, ...]) -> None:
-    """Sets the global generators to states that `random_streams` returned."""
+def _set_random_streams(states: tuple[Any, ...]) -> None:
     of_python, of_numpy, of_torch, devices = states
     random.setstate(of_python)
     np.random.set_state(of_numpy)  # noqa: NPY002 - RLlib's stream
