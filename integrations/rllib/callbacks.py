@@ -16,8 +16,8 @@ from envoi.adapters.rllib import bind_worker
 
 from ..errors import EnvFailure
 from . import curriculum
-from .faults.failure import DriverWatch
-from .faults.guard import EnvGuard, GuardedVectorEnv, Runner, guards_of
+from .env_failures import DriverWatch
+from .env_guard import EnvGuard, GuardedVectorEnv, Runner, guards_of
 from .multi_agent import league
 from .registration import env_of_config
 from .run_folder import writing

@@ -57,7 +57,7 @@ class RegisteredEnv:
 
     def __call__(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
         """Makes the env, in RLlib's form and guarded, for one lane or, if RLlib asks for `num_envs`, for many."""
-        from .faults.guard import EnvGuard, GuardedEnv, GuardedVectorEnv, note_start
+        from .env_guard import EnvGuard, GuardedEnv, GuardedVectorEnv, note_start
 
         note_start()
         own = self.with_config(env_context)

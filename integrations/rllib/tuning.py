@@ -43,11 +43,11 @@ try:
     from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback
     from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, PopulationBasedTraining, TrialScheduler
 
+    from . import env_failures as records
     from .callbacks import RETURNS, learned_policies
     from .configuration import configure, load_algorithm
     from .curriculum import TABLE, chosen_in, tabulate
     from .exact_resume import HASH_SEED
-    from .faults import failure as records
     from .multi_agent.league import LEAGUE, RIVAL_RETURNS, League, ended_returns
     from .registration import env_of_config, register_first_lane
 except ImportError as error:

@@ -29,7 +29,7 @@ import envoi
 from envoi.integrations.errors import missing_rllib
 from envoi.integrations.rllib import EnvOptions, configure, register
 from envoi.integrations.rllib.callbacks import EnvoiCallbacks
-from envoi.integrations.rllib.faults.guard import GuardedEnv
+from envoi.integrations.rllib.env_guard import GuardedEnv
 from envoi.integrations.rllib.registration import env_of_config, registered
 
 

@@ -21,8 +21,8 @@ import envoi
 from envoi.integrations.errors import EnvFailure, describe
 from envoi.integrations.rllib import configure, register
 from envoi.integrations.rllib.callbacks import check_losses
-from envoi.integrations.rllib.faults.failure import CALM_SECONDS, in_a_row, read_failure
-from envoi.integrations.rllib.faults.guard import EVERY, EnvGuard, has_nan
+from envoi.integrations.rllib.env_failures import CALM_SECONDS, in_a_row, read_failure
+from envoi.integrations.rllib.env_guard import EVERY, EnvGuard, has_nan
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*already in registry:UserWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning"
@@ -181,7 +181,7 @@ NATIVE = """
 import ctypes, itertools, sys
 from pathlib import Path
 from envoi.integrations.rllib import register
-from envoi.integrations.rllib.faults import guard
+from envoi.integrations.rllib import env_guard as guard
 
 class Native:
     def wait(self, _):

@@ -14,7 +14,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 
 from envoi.integrations.errors import EnvFailure
 from envoi.integrations.rllib import configure
-from envoi.integrations.rllib.faults import failure as records
+from envoi.integrations.rllib import env_failures as records
 
 pytestmark = [
     pytest.mark.usefixtures("ray_session"),

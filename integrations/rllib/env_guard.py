@@ -28,9 +28,9 @@ from envoi.adapters.rllib import codec, masks, observations
 from envoi.errors import WorkerError
 from envoi.wrappers.validated import Validated, ValidatedMulti
 
-from ..settings import EnvOptions
-from . import failure as records
-from .failure import Failure, in_a_row
+from . import env_failures as records
+from .env_failures import Failure, in_a_row
+from .settings import EnvOptions
 
 FIRST_EPISODES = 2
 """With `check_specs="sample"` the first and last steps of each lane's first episodes are checked, …"""
@@ -120,7 +120,8 @@ class EnvGuard:
     ) -> None:
         self.calls = 0  # twice the number of calls that have ended; one more while a call is under way
         self.limit = options.step_timeout  # the seconds that a call may take
-        self.runner, self.lane = Runner(None, env_context), lane_of_process()
+        of_gymnasium = re.match(r"Worker<.*>-(\d+)$", multiprocessing.current_process().name)  # its AsyncVectorEnv
+        self.runner, self.lane = Runner(None, env_context), int(of_gymnasium[1]) if of_gymnasium else None
         self.steps = 0  # in the episode; of a batch, since the last reset of all lanes
         self.episodes = 0  # the present one included
         self._name, self._options, self._file = name, options, file
@@ -285,12 +286,6 @@ class EnvGuard:
         if sys.__stderr__ is not None:
             faulthandler.dump_traceback(sys.__stderr__, all_threads=True)
         os._exit(1)
-
-
-def lane_of_process() -> int | None:
-    """Returns the lane that this process steps, if it is one of gymnasium's `AsyncVectorEnv`."""
-    found = re.match(r"Worker<.*>-(\d+)$", multiprocessing.current_process().name)
-    return int(found[1]) if found else None
 
 
 _CODEC = {codec.__file__, masks.__file__, observations.__file__}
