@@ -125,10 +125,6 @@ PicturesASecond = Annotated[float | None, real("Pictures a second.", show_defaul
 # The application.
 
 
-class _EndOfFile(Exception):
-    """Replaces an EOFError of a command, because click treats EOFError as an interruption by Ctrl-D at a prompt."""
-
-
 class _Help:
     """Mixin for the help of commands: flags show no type."""
 
@@ -155,15 +151,9 @@ class _Command(_Help, TyperCommand):
 
 
 class _Commands(_Help, TyperGroup):
-    """A command group that reports an EOFError as an error, and lists its commands in `ORDER`."""
+    """The command group, which lists its commands in `ORDER`."""
 
     ORDER = ("envs", "info", "check", "bench", "play", "render", "train", "runs", "evaluate", "report")
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except EOFError as error:
-            raise _EndOfFile from error
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Returns the names of the commands, first the ones in `ORDER`."""
@@ -182,22 +172,17 @@ app = typer.Typer(
 
 def run(arguments: Sequence[str]) -> int:
     """Runs a command."""
+    # Of the click that typer uses, which may be a bundled copy.
+    usage_error: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
     try:
         code = typer.main.get_command(app).main(list(arguments), "envoi", standalone_mode=False)
-    except _usage_error() as error:
+    except usage_error as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # which has printed it
             return 2
         raise envoi.EnvoiError(_usage_message(error)) from error
-    except _EndOfFile as error:
-        raise cast("EOFError", error.__cause__) from None
-    except typer.Abort as error:
-        raise KeyboardInterrupt from error
+    except typer.Abort as error:  # typer's answer to an EOFError, which an env may have raised
+        raise error.__cause__ or KeyboardInterrupt from error
     return code if isinstance(code, int) else 0
-
-
-def _usage_error() -> type[Exception]:
-    """Returns the base class of usage errors from the click that typer uses, which may be a bundled copy."""
-    return next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
 def _usage_message(error: Any) -> str:

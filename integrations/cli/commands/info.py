@@ -1,10 +1,13 @@
-"""The commands `envoi envs` and `info`: the names of envs; and the specs, seeds and losses of one, as text."""
+"""The commands `envoi envs`, `info` and `check`: the names of envs, what one is, and whether it is right."""
 
 from __future__ import annotations
 
 import difflib
 import pickle
+import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +22,7 @@ from envoi.tree import leaves
 from envoi.wrapping.wrapper import Wrapper
 
 from ...errors import one_line
-from ..app import EnvName, Json, command, output_console, print_json, working
+from ..app import EnvName, Json, command, framework_names, output_console, print_json, whole, working
 from .render import Watched, play_at_random
 
 STEPS = 20
@@ -272,3 +275,71 @@ def _folded(names: Sequence[str]) -> list[str]:
         head + (f"{min(found)}…{max(found)}" if len(found) > 1 else "".join(map(str, found)))
         for head, found in numbers.items()
     ]
+
+
+# The command `envoi check`.
+
+_STYLES = {"✓": "green", "✗": "bold red", "!": "yellow", "failed": "bold red", "remark": "yellow", "narrowed": "yellow"}
+"""The styles of marks, and of the words that lines begin with."""
+
+_file: Any = partial(typer.Option, metavar="FILE", show_default=False)
+
+
+@command("check")
+def _check(
+    env: EnvName,
+    frameworks: Annotated[
+        str | None,
+        typer.Option(
+            help="The frameworks whose forms to check, such as gymnasium,dm_env; none for the env alone.",
+            show_default="all that are installed",
+            metavar="NAME[,NAME…]",
+            autocompletion=framework_names,
+        ),
+    ] = None,
+    seed: Annotated[int, whole("The checks use the seeds after this one.")] = 0,
+    episodes: Annotated[int, whole("Episodes of each rollout.")] = 3,
+    steps: Annotated[int, whole("Most steps of an episode.")] = 1000,
+    json: Annotated[Path | None, _file(help="Write the report as JSON too.")] = None,
+    html: Annotated[Path | None, _file(help="Write the report as a page too.")] = None,
+    junit: Annotated[Path | None, _file(help="Write the report as JUnit XML too.")] = None,
+) -> None:
+    """Check an env: its values, seeds and episodes, its form in each framework, and the frameworks' own suites.
+
+    The exit code is 1 if a check failed. In a test of your own, call `check_env` of `envoi.integrations.check`.
+    """
+    from ...check import check_env
+
+    for path in filter(None, (json, html, junit)):
+        if path.is_dir():
+            raise envoi.EnvoiError(f"{path} is a folder; give the name of a file")
+        if not path.absolute().parent.is_dir():
+            raise envoi.EnvoiError(f"{path}: there is no folder {path.parent}")
+    chosen = None if frameworks is None else [name.strip() for name in frameworks.split(",") if name.strip()]
+    chosen = [] if chosen == ["none"] else chosen
+    done = 0
+
+    try:
+        with one_line(), working(plain=True) as show:
+
+            def progress(subject: str, key: str) -> None:
+                nonlocal done
+                done += 1
+                show(f"checking {subject}: {key} ({done} checks)")
+
+            report = check_env(env, frameworks=chosen, seed=seed, episodes=episodes, steps=steps, progress=progress)
+    except KeyboardInterrupt:  # of which typer makes an exit without a word
+        sys.stderr.write("envoi: interrupted\n")
+        raise typer.Exit(130) from None
+    console = output_console()
+    body, _, conclusion = report.to_text(console.width).rpartition("\n")
+    text = Text(body)
+    for word, style in _STYLES.items():
+        text.highlight_regex(rf"(?m)^{word}(?=  )" if word.isalpha() else rf"(?<!\S){word}(?!\S)", style)
+    console.print(text, soft_wrap=True)
+    for path, write in ((json, report.write_json), (html, report.write_html), (junit, report.write_junit)):
+        if path is not None:
+            write(path)
+            console.print(Text(f"written to {path}", style="dim"), soft_wrap=True)
+    console.print(Text(conclusion, style="bold green" if report.passed else "bold red"), soft_wrap=True)
+    raise typer.Exit(0 if report.passed else 1)

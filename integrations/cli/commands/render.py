@@ -360,7 +360,11 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
 
     keys = keys_of(env) or {}
     arrows = {"LEFT": pygame.K_LEFT, "RIGHT": pygame.K_RIGHT}
-    codes: Any = {_codes(combination, arrows): action for combination, action in keys.items()}
+    codes: Any = {}
+    for combination, action in keys.items():
+        parts: list[Any] = [combination] if isinstance(combination, int) else list(combination)
+        known = (arrows.get(one, ord(one) if isinstance(one, str) and len(one) == 1 else one) for one in parts)
+        codes[tuple(known)] = action
     own = callable(getattr(env.unwrapped, "get_keys_to_action", None))
 
     unseen_keys: set[int] = set()
@@ -393,11 +397,6 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
             Episodes(to_gymnasium(env)), keys_to_action=codes, seed=seed, noop=noop, wait_on_player=not own,
             fps=None if fps is None else round(fps), zoom=None, callback=lambda *_: unseen_keys.clear(),
         )  # fmt: skip
-
-
-def _codes(combination: Any, arrows: Mapping[str, int]) -> tuple[Any, ...]:
-    single: list[Any] = [combination] if isinstance(combination, int) else list(combination)
-    return tuple(arrows.get(one, ord(one) if isinstance(one, str) and len(one) == 1 else one) for one in single)
 
 
 def _print_episodes(env: Any, episodes: int, steps: int, seed: int) -> None:

@@ -168,7 +168,8 @@ def _train(
     if resume and out is None:
         raise envoi.EnvoiError("--resume needs the folder of the run to continue: --out FOLDER")
     names = {field.name for field in fields(Settings)}
-    options = {name: value for name, value in context.params.items() if name in names and _given(context, name)}
+    sources = {name: getattr(context.get_parameter_source(name), "name", "") for name in names}
+    options = {name: value for name, value in context.params.items() if sources.get(name) == "COMMANDLINE"}
     options |= {name: SPEC_CHECKS[value] for name, value in options.items() if name == "check_specs"}
     options |= {name: tuple(value) for name, value in options.items() if name == "track"}
     values = given_settings(options, assignments or (), lr, config)
@@ -185,11 +186,6 @@ def _train(
             settings = Settings(**values)
             job = _new_job(settings) if out is None else Job.new(settings, out)
     raise typer.Exit(_run(job))
-
-
-def _given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def given_settings(
