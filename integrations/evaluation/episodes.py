@@ -130,7 +130,8 @@ def evaluate(
         core = _make(env)
     try:
         found = _contexts_of(contexts, core, seed)
-        asked = _Asked(policy, env, None if found is None else dict(_pairs(found)), batched, explore, lanes, max_steps)
+        given = None if found is None else {key: context for _, key, context in found}
+        asked = _Asked(policy, env, given, batched, explore, lanes, max_steps)
         own = None if own_env is None else contextual_of(core)
         trained = {} if own is None else own.contexts
         core = _prepare(core, asked, acting)
@@ -219,10 +220,6 @@ def _contexts_of(given: Any, core: envoi.Env, seed: int) -> Found | None:
     if not by_region and all(names):  # those of `regions` in one set, as a file holds them
         found = [(cast("Any", name)[1], key, context) for name, (_, key, context) in zip(names, found, strict=True)]
     return found
-
-
-def _pairs(found: Found) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    return ((key, context) for _, key, context in found)
 
 
 def _prepare(core: envoi.Env, asked: _Asked, acting: Acting) -> envoi.Env:

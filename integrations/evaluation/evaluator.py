@@ -19,14 +19,12 @@ from typing import Any, Literal
 import numpy as np
 
 import envoi
-from envoi import tree
-from envoi.adapters import load, to_gymnasium, to_rllib
+from envoi import adapters, tree
 from envoi.atomic_write import write_atomically
 
 from ..env_contexts import contextual_of
 from ..errors import check_number, one_line
-from ..rllib import RunFolder, load_policy
-from ..rllib.multi_agent.joint_policy import JointPolicy
+from ..rllib import RunFolder
 from ..rllib.multi_agent.league import Match, matches
 from .episodes import Lane, Task, one_lane
 from .policies import EnvOfRun, OfRLlib
@@ -126,14 +124,14 @@ def play_episodes(
 
     If `in_turn`, episodes take the contexts of a set one after the other; otherwise the env chooses them.
     """
-    if isinstance(policy, JointPolicy):
+    if hasattr(policy, "grouping"):  # the policies of several agents
         with one_line():
-            played: Any = to_rllib(lambda: env, canonical="structured", action_masks=policy.sees_masks)({})
+            played: Any = adapters.to_rllib(lambda: env, canonical="structured", action_masks=policy.sees_masks)({})
         policy.check_fits(name, played)
         play_one: Any = partial(_play_joint_episode, played, policy, max_steps)
     else:
         env, acting = one_lane(env, "a policy of one agent"), OfRLlib(policy, None, name)
-        played = acting.form(env) if form == "core" else to_gymnasium(acting.form(env))
+        played = acting.form(env) if form == "core" else adapters.to_gymnasium(acting.form(env))
         play_one = partial(_play_episode, Lane(played, acting, max_steps), acting)
     contextual = contextual_of(env) if in_turn else None
     ids = [] if contextual is None or len(contextual.contexts) < 2 else list(contextual.contexts)
@@ -152,7 +150,7 @@ def _play_episode(lane: Lane, acting: OfRLlib, index: int, seed: int, options: A
     return Episode(seed, row["return"], row["length"], trace.hexdigest(), context_id)
 
 
-def _play_joint_episode(env: Any, policy: JointPolicy, max_steps: int, index: int, seed: int, options: Any) -> Episode:
+def _play_joint_episode(env: Any, policy: Any, max_steps: int, index: int, seed: int, options: Any) -> Episode:
     """Plays a multi-agent episode in RLlib's form."""
     policy.reset(seed, policy.seats_of_episode(index))
     with one_line():
@@ -226,19 +224,22 @@ def evaluate_run(
         envoi.EnvoiError: The folder holds no trained policy, an episode did not end, the forms differ, the env raised
             an error of its own, or the env's spaces differ from the policy's.
     """
+    from ..rllib import load_policy  # which imports RLlib
+
     check_number("episodes", episodes, 1)
     run = RunFolder(folder)
     settings, trial, _ = run.read_best()
     policy = load_policy(folder, explore=explore)
+    has_several = hasattr(policy, "grouping")
     seeds = [int(s) >> 1 for s in np.random.SeedSequence(seed).generate_state(episodes)]
     own_env = EnvOfRun.read(run)
     name = own_env.name if env is None else env
-    if isinstance(policy, JointPolicy) and tuple(forms) != ("core",):
+    if has_several and tuple(forms) != ("core",):
         raise envoi.EnvoiError("form: several agents are evaluated in RLlib's form alone; leave it out")
     found: list[tuple[Episode, ...]] = []
     for form in forms:
         with one_line():
-            made = own_env() if env is None else load(name)
+            made = own_env() if env is None else adapters.load(name)
         played: list[Episode] = []
         try:
             for episode in play_episodes(name, made, policy, seeds, max_steps, form):
@@ -259,7 +260,7 @@ def evaluate_run(
         env=name,
         algo=settings.algo,
         checkpoint=run.checkpoint.readlink().as_posix() if run.checkpoint.is_symlink() else "checkpoint",
-        form="rllib" if isinstance(policy, JointPolicy) else forms[0],
+        form="rllib" if has_several else forms[0],
         forms_agree=True if others else None,
         explore=explore,
         seed=seed,
@@ -271,7 +272,11 @@ def evaluate_run(
         policies=_by_policy(first) or None,
         matches=matches(games, league) or None,
     )
-    _write(evaluation_file(run, env), evaluation)
+    document = asdict(evaluation) | {"interval": "95 %, Student's t with n - 1 degrees of freedom"}
+    if evaluation.contexts is not None:
+        estimates = map(asdict, evaluation.contexts.values())
+        document["contexts"] = dict(zip(context_labels(evaluation.contexts), estimates, strict=True))
+    write_atomically(evaluation_file(run, env), json.dumps(document, indent=1, default=_plain))
     return evaluation
 
 
@@ -341,15 +346,6 @@ def evaluation_file(run: RunFolder, env: str | None) -> Path:
         return run.evaluation
     name = "".join(c if c.isalnum() or c in "-_." else "-" for c in env)
     return run.evaluation.with_name(f"{run.evaluation.stem}-{name}{run.evaluation.suffix}")
-
-
-def _write(path: Path, evaluation: Evaluation) -> None:
-    """Writes an evaluation to a file; names contexts by `context_labels`."""
-    document = asdict(evaluation) | {"interval": "95 %, Student's t with n - 1 degrees of freedom"}
-    if evaluation.contexts is not None:
-        estimates = map(asdict, evaluation.contexts.values())
-        document["contexts"] = dict(zip(context_labels(evaluation.contexts), estimates, strict=True))
-    write_atomically(path, json.dumps(document, indent=1, default=_plain))
 
 
 def context_labels(ids: Iterable[Any]) -> list[str]:
