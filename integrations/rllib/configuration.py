@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -147,7 +147,9 @@ def configure(
     # Each leaves the settings of the user.
     _set_environment(config, described)
     _set_networks(config, described)
-    _add_callbacks(config)
+    config.__class__ = _keeping(type(config))
+    for name in ("callbacks_class", "evaluation_config"):
+        setattr(config, name, getattr(config, name))  # which now adds envoi's
     _set_policies(config, described, policies)
     use_runner(config, runner)
     if exact:
@@ -313,7 +315,9 @@ def _set_environment(config: AlgorithmConfig, env: DescribedEnv) -> None:
         delay_between_env_runner_restarts_s=1.0,
         restart_failed_sub_environments=env.registered.options.on_env_error == "restart",
     )
-    if not any(isinstance(part, spaces.Box) for _, action in env.spaces_of_agents.values() for part in _parts(action)):
+    actions = [action for _, action in env.spaces_of_agents.values()]
+    parts = [part for action in actions for part in (action.spaces if isinstance(action, spaces.Tuple) else [action])]
+    if not any(isinstance(part, spaces.Box) for part in parts):
         _set_default(config, normalize_actions=False)  # for other actions it only costs a deep copy of each
     if env.lanes is not None:
         if env.registered.options.vectorize is False:
@@ -335,10 +339,6 @@ def _set_environment(config: AlgorithmConfig, env: DescribedEnv) -> None:
                 "got True"
             )
         _set_default(config, gym_env_vectorize_mode=VECTOR)
-
-
-def _parts(space: spaces.Space[Any]) -> Iterable[spaces.Space[Any]]:
-    return space.spaces if isinstance(space, spaces.Tuple) else [space]
 
 
 def _describe_fitting(config: AlgorithmConfig, registered: RegisteredEnv, num_envs: int | None) -> DescribedEnv:
@@ -429,13 +429,6 @@ def _set_policies(config: AlgorithmConfig, env: DescribedEnv, policies: Policies
     if buffer.get("type") in _BUFFERS:
         # With all of its settings, which RLlib drops where the type changes.
         config.training(replay_buffer_config={**buffer, "type": _BUFFERS[buffer["type"]]})  # pyright: ignore[reportCallIssue]
-
-
-def _add_callbacks(config: AlgorithmConfig) -> None:
-    """Adds envoi's callbacks to the user's, and keeps them if the user sets callbacks later."""
-    config.__class__ = _keeping(type(config))
-    for name in ("callbacks_class", "evaluation_config"):
-        setattr(config, name, getattr(config, name))  # which now adds envoi's
 
 
 class KeepsCallbacks(AlgorithmConfig):

@@ -319,14 +319,8 @@ class Chooser:
         """Returns metrics of all contexts, because loggers need the same keys in each iteration."""
         rows: dict[Any, dict[str, Any]] = {str(row["context_id"]): row for row in self.table()}
         none = {"return": math.nan, "length": math.nan, "share": 0.0}
-        return {
-            key: {
-                "episode_return_mean": row["return"],
-                "episode_len_mean": row["length"],
-                "share": row["share"],
-            }
-            for key, row in ((key, rows.get(key, none)) for key in map(str, self._keys))
-        }
+        names = {"episode_return_mean": "return", "episode_len_mean": "length", "share": "share"}
+        return {key: {name: rows.get(key, none)[of] for name, of in names.items()} for key in map(str, self._keys)}
 
     # Choices.
 

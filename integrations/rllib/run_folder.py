@@ -258,12 +258,7 @@ class RunFolder:
             return Settings.from_dict(values)
 
     def write_ending(self, state: str, message: str) -> None:
-        """Writes `ending.json`.
-
-        Args:
-            state: "done", "interrupted" or "failed".
-            message: The error of a job that failed.
-        """
+        """Writes `ending.json`: "done", "interrupted" or "failed", and the error of a job that failed."""
         write_atomically(self.ending, json.dumps({"state": state, "message": message}, indent=1))
 
     def read_ending(self) -> tuple[str, str] | None:

@@ -536,7 +536,9 @@ def apply_overrides(
     A dotted name changes one entry, and `lr` changes all learning rates of the algorithm. `others` are more names that
     the error for an unknown name may suggest.
     """
-    methods = _methods(type(config))
+    from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+    methods, networks = _methods(type(config)), {} if own_module else asdict(DefaultModelConfig())
     for name, value in values.items():
         head, dot, inner = name.partition(".")
         if head not in methods:
@@ -545,7 +547,7 @@ def apply_overrides(
             before = getattr(config, one, None)
             if dot:
                 held = dict(before) if isinstance(before, Mapping) else {}
-                own = {**_networks(), **held} if head == "model_config" and not own_module else held
+                own = {**networks, **held} if head == "model_config" and networks else held
                 if inner not in own and (own is not held or near_misses(inner, map(str, own))):
                     raise UnknownName(f"{head} has no entry {inner!r}; {nearest(inner, map(str, own))}")
                 given = _merge(held, inner.split("."), _fit(name, value, own.get(inner)))
@@ -571,14 +573,6 @@ def _methods(kind: type) -> dict[str, str]:
         for name, parameter in signature(function).parameters.items()
         if parameter.default is NotProvided and not name.startswith("_")
     }
-
-
-@cache
-def _networks() -> dict[str, Any]:
-    """Returns the settings of RLlib's default networks and their default values."""
-    from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
-
-    return asdict(DefaultModelConfig())
 
 
 def _merge(whole: Mapping[str, Any], path: list[str], value: Any) -> dict[str, Any]:

@@ -88,8 +88,6 @@ def group_agents(policies: Policies | None, spaces: Mapping[Any, tuple[Any, Any]
                 return Grouping(way, tuple(spaces), groups, spaces)
         raise AssertionError("an agent's spaces equal themselves")
     if isinstance(policies, str):
-        if policies == SELF_PLAY:
-            return _self_play(spaces)
         way, groups = policies, _named(policies, spaces)
     else:
         way, groups = "custom", _custom(policies, spaces)
@@ -100,12 +98,19 @@ def group_agents(policies: Policies | None, spaces: Mapping[Any, tuple[Any, Any]
                 'leave out < > : " / \\ | ? , a space or dot at its end, and "default_policy", that of one agent'
             )
     _check_spaces(way, groups, spaces)
-    return Grouping(way, tuple(spaces), groups, spaces)
+    return Grouping(way, tuple(spaces), groups, spaces, SLOTS if way == SELF_PLAY else 0)
 
 
 def _named(way: str, spaces: Mapping[Any, Any]) -> dict[str, tuple[Any, ...]]:
     if way == SHARED:
         return {"shared": tuple(spaces)}
+    if way == SELF_PLAY:
+        if len(spaces) != 2:
+            raise envoi.EnvoiError(
+                f"policies: self-play is for two agents, got {len(spaces)}: {', '.join(map(str, spaces))}; "
+                f"choose {SHARED}, {BY_PREFIX} or {PER_AGENT}"
+            )
+        return {LEARNER: tuple(spaces)}
     names = {agent: _BAD_IN_NAMES.sub("_", str(agent)).rstrip(" .") or "agent" for agent in spaces}
     if way == BY_PREFIX:
         names = {agent: re.sub(r"[_\-. ]*\d+$", "", name) or "agent" for agent, name in names.items()}
@@ -151,18 +156,6 @@ def _custom(policies: Mapping[str, Sequence[Any]] | Callable[[Any], str], spaces
             f"policies: no policy plays {', '.join(missing)}; list each agent of the env under one policy"
         )
     return found
-
-
-def _self_play(spaces: Mapping[Any, tuple[Any, Any]]) -> Grouping:
-    agents = tuple(spaces)
-    if len(agents) != 2:
-        raise envoi.EnvoiError(
-            f"policies: self-play is for two agents, got {len(agents)}: {', '.join(map(str, agents))}; "
-            f"choose {SHARED}, {BY_PREFIX} or {PER_AGENT}"
-        )
-    groups = {LEARNER: agents}
-    _check_spaces(SELF_PLAY, groups, spaces)
-    return Grouping(SELF_PLAY, agents, groups, spaces, SLOTS)
 
 
 def _first_difference(groups: Mapping[str, Sequence[Any]], spaces: Mapping[Any, tuple[Any, Any]]) -> Any:

@@ -45,12 +45,7 @@ SEATS = "envoi_seats"
 
 def opponents(count: int) -> tuple[str, ...]:
     """Returns the names of the frozen policies of self-play, one for each of `count` slots."""
-    return tuple(map(opponent, range(count)))
-
-
-def opponent(slot: int) -> str:
-    """Returns the name of the frozen policy in a slot of the league."""
-    return f"opponent_{slot}"
+    return tuple(f"opponent_{slot}" for slot in range(count))
 
 
 class SelfPlayMapping:
@@ -229,7 +224,7 @@ def advance(algorithm: Any, metrics_logger: Any, result: dict[str, Any]) -> None
     league.record({slot: points for slot, points in ended.items() if isinstance(points, list)})  # a NaN if none ended
     if league.is_due:
         steps = int(result.get("num_env_steps_sampled_lifetime", 0))
-        _freeze(algorithm, [opponent(league.admit(int(result["training_iteration"]), steps))])
+        _freeze(algorithm, [f"opponent_{league.admit(int(result['training_iteration']), steps)}"])
     result[LEAGUE] = league.to_json()
     metrics_logger.log_value(LEAGUE, result[LEAGUE], reduce="item")
 
@@ -324,7 +319,7 @@ def matches(games: Iterable[Game], league: Mapping[str, Any] | None) -> tuple[Ma
     for version in (league or {}).get("versions", ()):
         number, steps = version["version"], version["env_steps"]
         name = f"version {number} ({f'frozen at {steps:,} steps' if steps else version['name']})"
-        names |= dict.fromkeys(map(opponent, version["slots"]), name)
+        names |= {f"opponent_{slot}": name for slot in version["slots"]}
     found: dict[str, list[float]] = defaultdict(list)
     for rival, points, _ in _games(games):
         found[names.get(rival, rival)].append(points)
