@@ -17,7 +17,7 @@ import multiprocessing
 import threading
 import traceback
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from itertools import pairwise
@@ -29,7 +29,6 @@ from ray.experimental.internal_kv import (
     _internal_kv_del,
     _internal_kv_get,
     _internal_kv_initialized,
-    _internal_kv_list,
     _internal_kv_put,
 )
 
@@ -77,12 +76,6 @@ def _without_step(error: BaseException) -> BaseException:
     return cause if is_same and cause is not None else error
 
 
-FAILURE, STARTS, LAST_END = "failure", "starts", "last_end"
-"""The kinds of records: the failure that stops the training; the times at which the actor's process started; the
-failure that ended the process before."""
-_NAMESPACE = "envoi"
-
-
 def own_actor() -> str | None:
     """Returns the ID of the Ray actor that runs in this process; None outside of actors, or without Ray."""
     if multiprocessing.parent_process() is not None or not ray.is_initialized():
@@ -90,36 +83,23 @@ def own_actor() -> str | None:
     return ray.get_runtime_context().get_actor_id()
 
 
-def put(kind: str, value: Any, actor: str) -> None:
-    """Writes an actor's record; replaces an earlier one."""
-    _internal_kv_put(f"{_prefix(kind)}{actor}", json.dumps(value), namespace=_NAMESPACE)
+def record_of(actor: str) -> dict[str, Any]:
+    """Returns what an actor has noted.
+
+    `failure` stops the training, `starts` are the times at which the actor's process has started, and `last_end` is the
+    failure that ended the process before.
+    """
+    held = _internal_kv_get(_key(actor), namespace="envoi") if _internal_kv_initialized() else None
+    return {} if held is None else json.loads(held)
 
 
-def get(kind: str, actor: str) -> Any:
-    """Returns the record of an actor, or None if there is none."""
-    held = _internal_kv_get(f"{_prefix(kind)}{actor}", namespace=_NAMESPACE)
-    return None if held is None else json.loads(held)
+def note(actor: str, **values: Any) -> None:
+    """Adds to the record of an actor."""
+    _internal_kv_put(_key(actor), json.dumps(record_of(actor) | values), namespace="envoi")
 
 
-def left_by(kind: str, actors: Iterable[str] | None = None) -> dict[str, Any]:
-    """Returns all records of a kind that this job's actors have written, by actor."""
-    if not _internal_kv_initialized():
-        return {}
-    keys = _internal_kv_list(_prefix(kind), namespace=_NAMESPACE)
-    found = [key.decode().rpartition("/")[2] for key in keys]
-    records = {actor: get(kind, actor) for actor in found if actors is None or actor in actors}
-    return {actor: value for actor, value in records.items() if value is not None}
-
-
-def remove(actor: str) -> None:
-    """Removes the records of an actor."""
-    if _internal_kv_initialized():
-        for kind in (FAILURE, STARTS, LAST_END):
-            _internal_kv_del(f"{_prefix(kind)}{actor}", namespace=_NAMESPACE)
-
-
-def _prefix(kind: str) -> str:
-    return f"{ray.get_runtime_context().get_job_id()}/{kind}/"
+def _key(actor: str) -> str:
+    return f"{ray.get_runtime_context().get_job_id()}/{actor}"
 
 
 # In the process of the algorithm.
@@ -153,8 +133,9 @@ class DriverWatch:
         """Looks for records of a failure, and ends the env runners if there is one."""
         if self.failure is not None or not self._runners:
             return
-        found = next(iter(left_by(FAILURE, self._runners).values()), None)
-        self.failure = Failure(**found) if found else self._too_many_restarts()
+        held = {name: record_of(actor) for actor, (name, _) in self._runners.items()}
+        found = next((record["failure"] for record in held.values() if "failure" in record), None)
+        self.failure = Failure(**found) if found else self._too_many_restarts(held)
         if self.failure is not None:
             for _, actor in self._runners.values():
                 ray.kill(actor)
@@ -164,17 +145,16 @@ class DriverWatch:
         if self.failure is not None:
             raise self.failure.error()
 
-    def _too_many_restarts(self) -> Failure | None:
-        for actor, times in left_by(STARTS, self._runners).items():
-            restarts = in_a_row(times) - 1
+    def _too_many_restarts(self, held: Mapping[str, Mapping[str, Any]]) -> Failure | None:
+        for name, record in held.items():
+            restarts = in_a_row(record.get("starts", [])) - 1
             if restarts > self._most_restarts:
-                last = get(LAST_END, actor)
-                why = last["message"] if last else _SILENT_END
+                last = record.get("last_end", {"message": _SILENT_END, "traceback": ""})
                 message = (
-                    f"the process of {self._runners[actor][0]} ended {restarts} times in a row while it stepped env "
-                    f"{self._env!r}; max_env_restarts={self._most_restarts}; the last time: {why}"
+                    f"the process of {name} ended {restarts} times in a row while it stepped env {self._env!r}; "
+                    f"max_env_restarts={self._most_restarts}; the last time: {last['message']}"
                 )
-                return Failure(message, last["traceback"] if last else "")
+                return Failure(message, last["traceback"])
         return None
 
     def _checking(self, method: Callable[..., Any]) -> Callable[..., Any]:
@@ -199,8 +179,8 @@ class DriverWatch:
         try:
             cleanup()
         finally:
-            for actor in self._runners:
-                remove(actor)
+            for actor in self._runners if _internal_kv_initialized() else ():
+                _internal_kv_del(_key(actor), namespace="envoi")
 
 
 def _watch(watch: weakref.ref[DriverWatch], algorithm: weakref.ref[Any]) -> None:

@@ -84,12 +84,12 @@ class Runner:
         logger.warning("%s; its worker's envs are made again (%d of %d)", failure.message, restarts, most)
         return True
 
-    def report(self, failure: Failure, file: Path | None, kind: str = records.FAILURE) -> None:
+    def report(self, failure: Failure, file: Path | None, kind: str = "failure") -> None:
         """Records a failure for the algorithm's process to read."""
-        if file is not None and kind == records.FAILURE:
+        if file is not None and kind == "failure":
             failure.write(file)
         if self.actor is not None:
-            records.put(kind, vars(failure), self.actor)
+            records.note(self.actor, **{kind: vars(failure)})
 
 
 _noted_start = False
@@ -100,7 +100,7 @@ def note_start() -> None:
     global _noted_start
     if not _noted_start and (actor := records.own_actor()) is not None:
         _noted_start = True
-        records.put(records.STARTS, [*(records.get(records.STARTS, actor) or []), time.time()], actor)
+        records.note(actor, starts=[*records.record_of(actor).get("starts", []), time.time()])
 
 
 # The calls.
@@ -281,7 +281,7 @@ class EnvGuard:
             if watchdog.interrupt(self, self._thread):
                 return
         restarts = self.runner.is_remote and self._options.on_env_error == "restart"
-        self.runner.report(failure, self._file, records.LAST_END if restarts else records.FAILURE)
+        self.runner.report(failure, self._file, "last_end" if restarts else "failure")
         logger.error("%s; this process is ended\n\nTraceback of the env:\n%s", failure.message, stack)
         if sys.__stderr__ is not None:
             faulthandler.dump_traceback(sys.__stderr__, all_threads=True)

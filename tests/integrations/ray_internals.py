@@ -36,7 +36,7 @@ POPULATION = "read how population based training changes a trial now; see tuning
 METHODS = [
     # (owner, the parameters that envoi passes to or receives of each method, what to do when a new Ray moves one)
     ("ray.tune.registry", {"_global_registry.get": "category key", "_global_registry.contains": "category key"}, "look envs up elsewhere"),
-    (STORE, {"_internal_kv_put": "key value namespace", "_internal_kv_get": "key namespace", "_internal_kv_list": "prefix namespace", "_internal_kv_del": "key namespace"}, "keep records in an actor"),
+    (STORE, {"_internal_kv_put": "key value namespace", "_internal_kv_get": "key namespace", "_internal_kv_del": "key namespace"}, "keep records in an actor"),
     (STORE, {"_internal_kv_initialized": ""}, "keep records in an actor"),
     ("ray.runtime_context:RuntimeContext", {"get_actor_id": ""}, "name processes otherwise"),
     (GROUP, {"foreach_env_runner": "func local_env_runner remote_worker_ids timeout_seconds"}, "call runners otherwise"),

@@ -8,13 +8,13 @@ import pytest
 import ray
 from faulty import Failing, FailingGame
 from ray import tune
+from ray.experimental.internal_kv import _internal_kv_list
 from ray.rllib.algorithms.appo import APPOConfig
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 
 from envoi.integrations.errors import EnvFailure
 from envoi.integrations.rllib import configure
-from envoi.integrations.rllib import env_failures as records
 
 pytestmark = [
     pytest.mark.usefixtures("ray_session"),
@@ -34,7 +34,7 @@ def config_of(env, runners, kind=PPOConfig, **options):
 
 def failure_of(config, iterations=30):
     """Trains until the env fails; returns the error."""
-    before = records.left_by(records.FAILURE)  # jobs of other tests in this Ray were killed
+    before = {*_internal_kv_list("", namespace="envoi")}  # jobs of other tests in this Ray were killed
     algorithm = config.build_algo()
     try:
         with pytest.raises(EnvFailure) as raised:
@@ -42,7 +42,7 @@ def failure_of(config, iterations=30):
         return str(raised.value)
     finally:
         algorithm.stop()
-        assert records.left_by(records.FAILURE) == before
+        assert {*_internal_kv_list("", namespace="envoi")} == before
 
 
 @pytest.mark.parametrize("runners", [0, 1])
