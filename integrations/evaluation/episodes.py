@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import envoi
@@ -33,7 +34,7 @@ from envoi.seeding import check_seed
 
 from ..env_contexts import FirstLane, are_regions, contextual_of, name_overlap, read_set, with_contexts
 from ..errors import check_number, one_line
-from .policies import Acting, EnvOfRun, acting_of, seat, sendable
+from .policies import Acting, EnvOfRun, acting_of, sendable
 from .tables import OVERLAP, check_parquet, write_tables
 
 
@@ -351,7 +352,8 @@ class Lane:
     """An env that plays one episode after the other."""
 
     def __init__(self, env: Any, acting: Acting, max_steps: int) -> None:
-        self.seat, self.task, self._acting, self._max_steps = seat(env), None, acting, max_steps
+        self.seat = SimpleNamespace(env=env, observation=None, info={}, reward=0.0, state=None)
+        self.task, self._acting, self._max_steps = None, acting, max_steps
         core = getattr(env, "core", env)
         self._contextual = contextual_of(core)
         self._spec = env.action_spec if isinstance(env, envoi.Env) else None  # forms check actions themselves

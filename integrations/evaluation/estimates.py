@@ -66,8 +66,7 @@ def interval(figure: Figure, scores: Scores, seed: int, resamples: int) -> tuple
 
 def interval_of_mean(values: Scores, seed: int, resamples: int) -> tuple[float, float]:
     """Returns the ends of the 95 % interval of the mean of one value per seed."""
-    rows = np.random.RandomState(seed).randint(0, len(values), (resamples, len(values)))
-    return _ends(values[rows].mean(-1))
+    return interval(mean, values[:, None], seed, resamples)
 
 
 def _ends(values: Scores) -> tuple[Any, Any]:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -292,8 +291,3 @@ def _dm_env() -> Any:
 def _stack_values(values: Sequence[Any]) -> Any:
     """Stacks arrays, or trees of them."""
     return tree.map_leaves(lambda *parts: np.stack([np.asarray(part) for part in parts]), *values)
-
-
-def seat(env: Any) -> Any:
-    """Makes a policy's seat in an env."""
-    return SimpleNamespace(env=env, observation=None, info={}, reward=0.0, state=None)
