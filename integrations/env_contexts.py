@@ -10,6 +10,7 @@ import numpy as np
 
 import envoi
 from envoi import BatchEnv, Env, Reset, Step
+from envoi.adapters.conversion import core_layers
 from envoi.adapters.shared.loss import warn_user
 from envoi.context import ContextRanges, read_contexts
 from envoi.lane_values import lane, stack
@@ -65,12 +66,8 @@ def are_regions(given: Any) -> bool:
 
 def with_contexts(env: Any, **changes: Any) -> Any:
     """Changes arguments of an env's `Contextual`. If it has none, adds a `Contextual` that hides the contexts."""
-    inner = env
-    while isinstance(inner, Around) and not isinstance(inner, envoi.Contextual):
-        inner = inner.env
-    if not isinstance(inner, envoi.Contextual):
-        return envoi.Contextual(env, hide_context=True, **changes)
-    return _changed(env, inner, changes)
+    inner = next((layer for layer in core_layers(env) if isinstance(layer, envoi.Contextual)), None)
+    return envoi.Contextual(env, hide_context=True, **changes) if inner is None else _changed(env, inner, changes)
 
 
 def _changed(env: Any, contextual: envoi.Contextual, changes: Mapping[str, Any]) -> Any:

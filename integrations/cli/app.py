@@ -23,6 +23,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 import envoi
+from envoi.adapters import SCHEMES, TARGETS, names_of
 from envoi.errors import nearest
 
 ENV_EXAMPLES = "such as gymnasium:CartPole-v1, envoi:catch or python:my_module:make_env"
@@ -93,8 +94,6 @@ def completion(words: Callable[[], Collection[str]]) -> Callable[[str], list[str
 
 def env_names(incomplete: str) -> list[str]:
     """Returns names of envs that begin with some letters; before a scheme is complete, only schemes."""
-    from envoi.adapters import SCHEMES, names_of
-
     scheme, colon, _ = incomplete.partition(":")
     if not colon:
         return [f"{one}:" for one in SCHEMES if one.startswith(incomplete)]
@@ -106,8 +105,6 @@ def env_names(incomplete: str) -> list[str]:
 
 def framework_names(incomplete: str) -> list[str]:
     """Returns lists of frameworks, separated by commas, whose last name begins with some letters."""
-    from envoi.adapters import TARGETS
-
     before, comma, letters = incomplete.rpartition(",")
     given = before.split(",")
     return [f"{before}{comma}{name}" for name in TARGETS if name.startswith(letters) and name not in given]

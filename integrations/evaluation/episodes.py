@@ -34,6 +34,7 @@ from envoi.seeding import check_seed
 
 from ..env_contexts import FirstLane, are_regions, contextual_of, name_overlap, read_set, with_contexts
 from ..errors import check_number, one_line
+from ..rllib import RunFolder
 from .policies import Acting, EnvOfRun, acting_of, sendable
 from .tables import OVERLAP, check_parquet, write_tables
 
@@ -180,8 +181,6 @@ def one_lane(env: Any, by: str) -> envoi.Env:
 
 def _env_of_run(policy: Any) -> EnvOfRun:
     if isinstance(policy, (str, os.PathLike)):
-        from ..rllib import RunFolder
-
         run = RunFolder(Path(policy))
         if run.exists:
             return EnvOfRun.read(run)

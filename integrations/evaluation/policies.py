@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 import envoi
-from envoi import tree
-from envoi.adapters import load
+from envoi import adapters, tree
 from envoi.adapters.registry import framework
 from envoi.adapters.shared.masks import choices, flat_mask
 from envoi.lane_values import lane, stack
@@ -25,9 +24,7 @@ from envoi.protocol.multi_env import MASK
 
 from ..env_contexts import fits, read_set, with_contexts
 from ..errors import one_line
-
-if TYPE_CHECKING:
-    from ..rllib import RunFolder
+from ..rllib import RunFolder
 
 
 class Acting:
@@ -124,11 +121,9 @@ class _StableBaselines(Acting):
         return all(fits(getattr(form, n), getattr(self.policy, n)) for n in ("observation_space", "action_space"))
 
     def form(self, env: envoi.Env) -> Any:
-        from envoi.adapters import to_gymnasium
-
         self._spec = env.action_spec
         self._mask_size = sum(choices(cast("Any", self._spec)) or ())
-        return to_gymnasium(env)
+        return adapters.to_gymnasium(env)
 
     def begin(self, seat: Any, seed: int) -> None:
         seat.state = None, True
@@ -159,8 +154,6 @@ class OfRLlib(Acting):
         super().__init__(policy)
         self._env = env
         if run is not None:
-            from ..rllib import RunFolder
-
             self.name, folder = run.resolve().name, RunFolder(run)
             if folder.exists:
                 self.train_seed = folder.read_best()[1].seed
@@ -209,7 +202,7 @@ class EnvOfRun:
         return cls(settings.env_of(trial.overrides), settings.contexts)
 
     def __call__(self) -> Any:
-        env = load(self.name)
+        env = adapters.load(self.name)
         given = None if self.contexts is None else read_set(self.contexts, env)
         return env if given is None else with_contexts(env, contexts=given, context_selector=None)
 

@@ -32,15 +32,12 @@ from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import envoi
 from envoi.atomic_write import write_atomically
 
 from .settings import Settings, Trial
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
 
 MAKE_ROOM = "make room, then continue from the last checkpoint by --resume"
 ADVICE = "restore it from a copy, or continue from the checkpoint before it by `envoi train --resume`"
@@ -151,7 +148,7 @@ class RunFolder:
         self.failure = self.path / "failure.json"
         self.ending = self.path / "ending.json"
         self.tune = self.path / "tune"
-        self._lock: BaseFileLock | None = None
+        self._lock: Any = None
 
     @property
     def exists(self) -> bool:

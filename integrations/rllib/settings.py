@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from inspect import isfunction, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import envoi
 from envoi.curricula import Curriculum, LearningProgress, PrioritizedLevelReplay
@@ -24,9 +24,6 @@ from ..errors import check_number, nearest_of_all
 from .algorithms import check_exact, find
 from .batched_runner import Runner, check_runner
 from .multi_agent.grouping import check_way
-
-if TYPE_CHECKING:
-    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 DEFAULT_STOP_STEPS = 1_000_000
 ARGUMENT = "env_config."
@@ -524,7 +521,7 @@ def config_key(name: str, config: Mapping[str, Any]) -> str:
 
 
 def apply_overrides(
-    config: AlgorithmConfig,
+    config: Any,
     values: Mapping[str, Any],
     algo: str,
     *,

@@ -22,7 +22,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -34,12 +34,14 @@ from ..errors import describe, missing_rllib
 from .algorithms import find
 from .run_folder import LEAST, STOPPED, Observer, Report, RunFolder, TrialState, reading
 from .settings import DEFAULT_STOP_STEPS, TRACKERS, EnvOptions, Settings, Trial, apply_overrides, config_key, make_space
-from .training import Interruption, variables_set
+from .training import Interruption, Job, variables_set
 
 try:
     import ray
     from ray import cloudpickle, tune
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from ray.rllib.core.rl_module.rl_module import RLModule
+    from ray.tune.experiment import Trial as TuneTrial
     from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback
     from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, PopulationBasedTraining, TrialScheduler
 
@@ -52,12 +54,6 @@ try:
     from .registration import env_of_config, register_first_lane
 except ImportError as error:
     raise missing_rllib(error) from error
-
-if TYPE_CHECKING:
-    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
-    from ray.tune.experiment import Trial as TuneTrial
-
-    from .training import Job
 
 _TUNE_VARIABLES = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # `make_trackers` makes those that are asked for

@@ -16,7 +16,12 @@ from rich.table import Table
 
 import envoi
 from envoi import EnvoiError, MultiEnv, SpecError
+from envoi.adapters import FRAMEWORKS, TARGETS, convert, load
+from envoi.adapters.registry import framework, home
+from envoi.lane_values import stack
 
+from ...errors import check_number, one_line
+from ...machine_facts import machine_facts
 from ..app import EnvName, Json, command, output_console, print_json, whole, working
 
 ROUND = 0.15
@@ -48,11 +53,6 @@ def _bench(
     All forms play the same actions from the same seed. Times are nanoseconds of CPU time per step of one lane, resets
     included; rounds are interleaved, and the table shows medians and quartiles.
     """
-    from envoi.adapters import load
-
-    from ...errors import one_line
-    from ...machine_facts import machine_facts
-
     with one_line(), working() as show:
         times, refused = step_times(partial(load, env), form or None, rounds=rounds, lanes=lanes, show=show)
     base = next(iter(times))
@@ -105,12 +105,6 @@ def step_times(
     Returns the nanoseconds per step and lane in each round, and why the other forms are not measured. Each round plays
     all forms and measures the thread's CPU time, so other programs disturb the results little.
     """
-    from envoi.adapters import FRAMEWORKS, TARGETS, convert
-    from envoi.adapters.registry import framework, home
-    from envoi.lane_values import stack
-
-    from ...errors import check_number
-
     for name in forms or ():
         framework(name)  # a wrong name is an error before anything else
     check_number("rounds", rounds, 2)

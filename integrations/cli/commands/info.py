@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.columns import Columns
 from rich.table import Table
 from rich.text import Text
 
 import envoi
+from envoi.adapters import SCHEMES, TARGETS, load, losses, names_of
 from envoi.adapters.shared.exported import several_agents
+from envoi.batching.loop import why_interpreted
+from envoi.batching.model_lanes import ModelLanes
+from envoi.compiling.compilation import numba_version
 from envoi.context.features import text_of
 from envoi.spec.base import frozen
 from envoi.tree import leaves
@@ -33,8 +38,6 @@ LONGEST = 160
 @command("info")
 def _info(env: EnvName, json: Json = False) -> None:
     """Show an env: its specs, its seeds, and its losses in each framework."""
-    from envoi.adapters import load
-
     with one_line():
         made = load(env)
         try:
@@ -131,10 +134,6 @@ def _time_limit(env: Any) -> int | None:
 
 def _lanes(env: envoi.Env | envoi.MultiEnv) -> str:
     """Describes how a batch of the env steps its lanes, and why."""
-    from envoi.batching.loop import why_interpreted
-    from envoi.batching.model_lanes import ModelLanes
-    from envoi.compiling.compilation import numba_version
-
     if isinstance(env, envoi.MultiEnv):
         return "interpreted: several agents"
     try:
@@ -186,8 +185,6 @@ def _trace(env: envoi.MultiEnv, seed: int) -> list[bytes]:
 
 def _losses(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[str] | str]:
     """Returns the losses in each framework, or the reason why they are unknown."""
-    from envoi.adapters import TARGETS, losses
-
     lost: dict[str, list[str] | str] = {}
     for target in TARGETS:
         try:
@@ -222,10 +219,6 @@ def _envs(
 
     Envs of your own are loaded as python:module:factory.
     """
-    from rich.columns import Columns
-
-    from envoi.adapters import SCHEMES, names_of
-
     known: dict[str, Sequence[str]] = {}
     missing: dict[str, str] = {}
     with working() as show:
@@ -308,7 +301,7 @@ def _check(
 
     The exit code is 1 if a check failed. In a test of your own, call `check_env` of `envoi.integrations.check`.
     """
-    from ...check import check_env
+    from ...check import check_env  # slow to import
 
     for path in filter(None, (json, html, junit)):
         if path.is_dir():

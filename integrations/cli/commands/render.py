@@ -22,10 +22,14 @@ from rich.live import Live
 from rich.text import Text
 
 import envoi
+from envoi import adapters
 from envoi.adapters.shared.exported import several_agents
 from envoi.atomic_write import write_atomically
 
 from ...errors import check_number, one_line
+from ...evaluation.evaluator import play_episodes
+from ...rllib import RunFolder
+from ...rllib.training import redirected
 from ..app import EnvName, Episodes, FirstSeed, PicturesASecond, Steps, command, flag, output_console, text, working
 
 MODE = "rgb_array"
@@ -49,8 +53,6 @@ def _render(
     fps: PicturesASecond = None,
 ) -> None:
     """Render episodes of an env: as an animated GIF, or in the terminal."""
-    from ...rllib import RunFolder
-
     check_extent(gif, episodes, steps, fps)
     if policy != "random":
         run = RunFolder(policy)
@@ -94,19 +96,17 @@ def check_extent(gif: Path | None, episodes: int, steps: int, fps: float | None)
 
 def load_drawing(name: str) -> Any:
     """Loads an env that can render pictures."""
-    from envoi.adapters import load
-
     scheme = name.partition(":")[0]
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # a game's sounds, and what SDL prints where there is no card
     if not has_display():
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     with one_line():
         if scheme in ("gymnasium", "pettingzoo"):
-            return load(name, render_mode=MODE)
+            return adapters.load(name, render_mode=MODE)
         try:
-            return load(name, render_mode=MODE) if scheme == "python" else _drawing(load(name))
+            return adapters.load(name, render_mode=MODE) if scheme == "python" else _drawing(adapters.load(name))
         except (TypeError, envoi.SpecError):  # a factory without this argument
-            return _drawing(load(name))
+            return _drawing(adapters.load(name))
 
 
 def _drawing(env: Any) -> Any:
@@ -153,11 +153,7 @@ def play_at_random(env: Any, seeds: range) -> None:
 
 def _play_by_policy(name: str, env: Any, folder: Path, seeds: range) -> None:
     """Plays an episode with the trained policy of a run, without exploration, from each seed."""
-    from ...rllib import RunFolder
-    from ...rllib.training import redirected
-
     with redirected(RunFolder(folder).log):  # what Ray prints when it is imported
-        from ...evaluation.evaluator import play_episodes
         from ...rllib import load_policy
 
         policy = load_policy(folder)
@@ -356,8 +352,6 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
     import pygame
     from gymnasium.utils import play as gymnasium_play
 
-    from envoi.adapters import to_gymnasium
-
     keys = keys_of(env) or {}
     arrows = {"LEFT": pygame.K_LEFT, "RIGHT": pygame.K_RIGHT}
     codes: Any = {}
@@ -394,7 +388,7 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
     noop = keys.get("", keys.get((), 0))
     with patch.object(gymnasium_play, "PlayableGame", Game):
         gymnasium_play.play(
-            Episodes(to_gymnasium(env)), keys_to_action=codes, seed=seed, noop=noop, wait_on_player=not own,
+            Episodes(adapters.to_gymnasium(env)), keys_to_action=codes, seed=seed, noop=noop, wait_on_player=not own,
             fps=None if fps is None else round(fps), zoom=None, callback=lambda *_: unseen_keys.clear(),
         )  # fmt: skip
 

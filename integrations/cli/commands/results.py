@@ -6,23 +6,24 @@ import json as json_module
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
 import envoi
+from envoi.context import ContextRanges, read_contexts
 
 from ...env_contexts import confirm_many
+from ...evaluation import Evaluation, context_labels, evaluate, evaluate_run, evaluation_file, report
+from ...rllib import RunFolder
 from ...rllib.run_folder import ListedRun, list_runs
+from ...rllib.training import redirected
 from ..app import Json, command, env_names, flag, output_console, print_json, terminal_console, text, whole
-
-if TYPE_CHECKING:
-    from ...evaluation import Evaluation
-    from ...rllib import RunFolder
 
 
 @command("evaluate")
@@ -77,8 +78,6 @@ def _evaluate(
     With --contexts, each context gets the same number of episodes. Their rows are written as evaluation.csv and
     evaluation.parquet, for envoi report.
     """
-    from ...rllib import RunFolder
-
     run = RunFolder(folder)
     run.read_settings()  # a wrong folder is an error before the slow imports
     run.refuse_without_checkpoint()
@@ -97,29 +96,20 @@ def _evaluate(
 
 def _episode_counter(many: int, console: Console) -> Callable[[Any], Any]:
     """Returns a function that advances a progress bar of episodes on a terminal by one at each call."""
-    from rich.progress import track
-
     ticks = iter(track(range(many), "episodes", console=console, transient=True, disable=not console.is_terminal))
     next(ticks, None)
     return lambda _: next(ticks, None)
 
 
 def _evaluate_contexts(run: RunFolder, given: str, out: Path, yes: bool, json: bool, asked: dict[str, Any]) -> None:
-    from envoi.context import ContextRanges, read_contexts
-
-    from ...rllib.training import redirected
-
     contexts = read_contexts(given)
     confirm_many("--contexts", contexts, yes)
     with terminal_console() as console, redirected(run.log):
-        from ...evaluation import evaluate
-
         cells = contexts.cells if isinstance(contexts, ContextRanges) else len(contexts)
         many = asked["episodes"] * max(cells, 100 if isinstance(contexts, ContextRanges) and contexts.ranges else 0)
         # A text is read again where the env's features are known, so that integers stay integers.
         wanted = given if isinstance(contexts, ContextRanges) else contexts
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             rows = evaluate(run.path, **asked, contexts=wanted, out=out, observe=_episode_counter(many, console))
         if json:
             console.print_json(data=rows, default=str)
@@ -147,12 +137,8 @@ def _print_warnings(caught: Iterable[warnings.WarningMessage], console: Console)
 
 
 def _evaluate_run(run: RunFolder, form: str, json: bool, asked: dict[str, Any]) -> None:
-    from ...rllib.training import redirected
-
     with terminal_console() as console:
         with redirected(run.log):
-            from ...evaluation import evaluate_run, evaluation_file
-
             forms: Any = ("gymnasium", "core") if form == "both" else (form,)
             counter = _episode_counter(asked["episodes"] * len(forms), console)
             evaluation = evaluate_run(run.path, **asked, forms=forms, observe=counter)
@@ -165,8 +151,6 @@ def _evaluate_run(run: RunFolder, form: str, json: bool, asked: dict[str, Any]) 
 
 
 def _print_evaluation(evaluation: Evaluation, console: Console) -> None:
-    from ...evaluation import context_labels
-
     how = "sampled" if evaluation.explore else "greedy"
     console.print(
         f"{evaluation.algo} on {escape(evaluation.env)}, {len(evaluation.episodes)} whole episodes, {how}, "
@@ -266,8 +250,6 @@ def _report(
     Reads the files of envoi evaluate --contexts. Statistics are as in rliable: interquartile means with intervals
     from stratified resamples, gaps, profiles and probabilities of improvement, by region.
     """
-    from ...evaluation import report
-
     ends: tuple[float, float] | None = None
     if bounds is not None:
         try:
@@ -275,8 +257,7 @@ def _report(
         except ValueError:
             raise envoi.EnvoiError(f"--bounds: expected LOW,HIGH, got {bounds!r}") from None
         ends = low, high
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         tables = report(paths, out, seed=seed, resamples=resamples, bounds=ends)
     console = output_console()
     shown = Table("variant", "region", "IQM", "95 %", "gap", "95 %", box=None)
