@@ -141,7 +141,7 @@ class _Command(_Help, TyperCommand):
             return super().invoke(ctx)
         except envoi.EnvoiError as error:
             given: Any = {one.name: one.opts[0] for one in self.params if ctx.params.get(one.name) is not None}
-            message = re.sub(r"^\w+(?=[: \[])", lambda name: given.get(name[0], name[0]), str(error))
+            message = re.sub(r"^\w+(?=[:\[])", lambda name: given.get(name[0], name[0]), str(error))
             if not message.startswith("--"):
                 raise
             raise envoi.EnvoiError(message) from error
