@@ -1,4 +1,4 @@
-"""What training and evaluation ask of an env: its contexts, its spaces, and the first lane of a batch."""
+"""The contexts of envs, their spaces, and the first lane of a batch, for training and evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands of `envoi` share: the Typer application, kinds of options, and consoles."""
+"""The Typer application `envoi`, and the kinds of options and the consoles that its commands share."""
 
 from __future__ import annotations
 

@@ -14,13 +14,12 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from envoi.adapters.rllib import bind_worker
 
-from ..errors import EnvFailure
+from ..errors import EnvFailure, writing
 from . import curriculum
 from .env_failures import DriverWatch
 from .env_guard import EnvGuard, GuardedVectorEnv, Runner, guards_of
 from .multi_agent import league
 from .registration import env_of_config
-from .run_folder import writing
 from .settings import EnvOptions
 
 RETURNS = "episode_returns"

@@ -154,7 +154,7 @@ class _Checking(RoundRobin):
 
 def _check_episodes(curriculum: Curriculum, env: Any) -> None:
     """Plays random episodes for at most a second, if a curriculum may refuse episodes, as without a success."""
-    from .registration import play_at_random
+    from .random_play import play_at_random
 
     try:
         curriculum.check([Episode(None, {}, math.nan, 0.0, None, None)])  # no return, so within no bounds

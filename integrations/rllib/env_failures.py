@@ -35,8 +35,7 @@ from ray.experimental.internal_kv import (
 import envoi
 from envoi.atomic_write import write_atomically
 
-from ..errors import EnvFailure, describe
-from .run_folder import reading
+from ..errors import EnvFailure, describe, reading
 
 
 @dataclass(frozen=True)

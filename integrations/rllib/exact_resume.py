@@ -29,9 +29,9 @@ from ray.rllib.utils.schedules.scheduler import Scheduler
 import envoi
 from envoi.adapters.shared.introspection import Content
 
+from ..errors import writing
 from .algorithms import check_exact
 from .callbacks import ADVICE, EnvoiCallbacks
-from .run_folder import writing
 
 HASH_SEED = "PYTHONHASHSEED"
 """The variable of the environment that fixes the order of sets of strings, in which RLlib goes through agents."""

@@ -21,13 +21,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-import pickletools
 import shutil
 import time
 import uuid
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -37,10 +36,9 @@ from typing import Any, Self
 import envoi
 from envoi.atomic_write import write_atomically
 
+from ..errors import damaged, reading, writing
 from .settings import Settings, Trial
 
-MAKE_ROOM = "make room, then continue from the last checkpoint by --resume"
-ADVICE = "restore it from a copy, or continue from the checkpoint before it by `envoi train --resume`"
 LEAST = 20
 """Fewest episodes of a mean return that counts: the first episodes to end are the short ones."""
 STOPPED = "stopped by "
@@ -255,7 +253,12 @@ class RunFolder:
             return Settings.from_dict(values)
 
     def write_ending(self, state: str, message: str) -> None:
-        """Writes `ending.json`: "done", "interrupted" or "failed", and the error of a job that failed."""
+        """Writes `ending.json`.
+
+        Args:
+            state: "done", "interrupted" or "failed".
+            message: The error of a job that failed.
+        """
         write_atomically(self.ending, json.dumps({"state": state, "message": message}, indent=1))
 
     def read_ending(self) -> tuple[str, str] | None:
@@ -373,7 +376,12 @@ class RunFolder:
         return json.loads(self.league.read_text(encoding="utf-8"))["trials"] if self.league.exists() else {}
 
     def write_league(self, trial: int, described: Mapping[str, Any]) -> None:
-        """Replaces a trial's league in `league.json`."""
+        """Replaces a league in `league.json`.
+
+        Args:
+            trial: The index of the trial.
+            described: The league, as `League.describe` gives it.
+        """
         trials = self.read_leagues() | {str(trial): described}
         write_atomically(self.league, json.dumps({"format": 1, "trials": trials}, indent=1))
 
@@ -475,60 +483,3 @@ def _listed(run: RunFolder) -> ListedRun:
         age,
         message,
     )
-
-
-# Errors of one line that name a damaged file.
-
-
-@contextmanager
-def reading(path: Path, advice: str = ADVICE) -> Iterator[None]:
-    """Turns any error raised inside into an `envoi.EnvoiError` of one line that names the file.
-
-    Readers of pickles and other formats raise errors of almost any class for a truncated file. One of them is
-    EOFError, which command lines treat as Ctrl-D.
-    """
-    try:
-        yield
-    except envoi.EnvoiError as error:
-        raise envoi.EnvoiError(f"{path}: {error}") from error
-    except Exception as error:
-        raise envoi.EnvoiError(f"{damaged(path) or _unread(path, error)}; {advice}") from error
-
-
-@contextmanager
-def writing(path: Path, advice: str = MAKE_ROOM) -> Iterator[None]:
-    """Turns an OSError raised inside, for example by a full disk, into an `envoi.EnvoiError` that names the file."""
-    try:
-        yield
-    except OSError as error:
-        files = [found for found in path.rglob("*") if found.is_file()] if path.is_dir() else []
-        newest = max(files, key=lambda file: file.stat().st_mtime_ns, default=path)
-        file = error.filename2 or error.filename or newest
-        raise envoi.EnvoiError(f"{file} cannot be written: {error.strerror or error}; {advice}") from error
-
-
-def _unread(path: Path, error: Exception) -> str:
-    if isinstance(error, OSError):
-        return f"{error.filename or path} cannot be read: {error.strerror or error}"
-    return f"{path} cannot be read: {type(error).__name__}: {' '.join(str(error).split())}"
-
-
-def damaged(path: Path) -> str | None:
-    """Finds a file that is empty, truncated or not in the format of its suffix. Does not unpickle files."""
-    files = sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]
-    for file in files:
-        if file.suffix not in (".pkl", ".json"):
-            continue
-        try:
-            if file.stat().st_size == 0:
-                return f"{file} is damaged: it is empty"
-            if file.suffix == ".json":
-                json.loads(file.read_text(encoding="utf-8"))
-            else:
-                with file.open("rb") as stream:
-                    deque(pickletools.genops(stream), maxlen=0)
-        except OSError as error:
-            return _unread(file, error)
-        except Exception as error:
-            return f"{file} is damaged: {' '.join(str(error).split())}"
-    return None

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from inspect import isfunction, signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import envoi
 from envoi.curricula import Curriculum, LearningProgress, PrioritizedLevelReplay
@@ -22,9 +22,12 @@ from envoi.errors import UnknownName, near_misses, nearest
 
 from ..errors import check_number, nearest_of_all
 from .algorithms import check_exact, find
-from .batched_runner import Runner, check_runner
 from .multi_agent.grouping import check_way
 
+Runner = Literal["auto", "sync", "batched"]
+"""The name of an env runner: RLlib's own ("sync"), envoi's ("batched"), or envoi's where it is quicker ("auto")."""
+RUNNERS: tuple[str, ...] = get_args(Runner)
+"""The names of env runners."""
 DEFAULT_STOP_STEPS = 1_000_000
 ARGUMENT = "env_config."
 """Prefix of the settings that are arguments of the env."""
@@ -386,6 +389,12 @@ def read_config_file(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict | None):
         raise envoi.EnvoiError(f"--config {path}: expected settings as `name: value`, got {type(values).__name__}")
     return split_settings(values or {})
+
+
+def check_runner(runner: str) -> None:
+    """Checks the name of an env runner, without importing Ray."""
+    if runner not in RUNNERS:
+        raise UnknownName(f"runner: expected one of {', '.join(RUNNERS)}, got {runner!r}; {nearest(runner, RUNNERS)}")
 
 
 def _check_known(kind: str, name: str, known: Collection[str]) -> None:

@@ -22,7 +22,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,11 +30,11 @@ import envoi
 from envoi.adapters.rllib.creator import arguments_of, make_core
 from envoi.errors import nearest
 
-from ..errors import describe, missing_rllib
+from ..errors import describe, missing_rllib, reading
 from .algorithms import find
-from .run_folder import LEAST, STOPPED, Observer, Report, RunFolder, TrialState, reading
+from .job_process import Interruption, variables_set
+from .run_folder import LEAST, STOPPED, Observer, Report, RunFolder, TrialState
 from .settings import DEFAULT_STOP_STEPS, TRACKERS, EnvOptions, Settings, Trial, apply_overrides, config_key, make_space
-from .training import Interruption, Job, variables_set
 
 try:
     import ray
@@ -54,6 +54,9 @@ try:
     from .registration import env_of_config, register_first_lane
 except ImportError as error:
     raise missing_rllib(error) from error
+
+if TYPE_CHECKING:
+    from .training import Job
 
 _TUNE_VARIABLES = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # `make_trackers` makes those that are asked for

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 import envoi
+from envoi.integrations.errors import damaged, reading
 from envoi.integrations.rllib import RunFolder, Settings
-from envoi.integrations.rllib.run_folder import TrialState, damaged, reading
+from envoi.integrations.rllib.run_folder import TrialState
 
 NEEDED = ("env_to_module_connector/state.pkl", "/module_state.pkl", "default_policy/class_and_ctor_args.pkl")
 """Files of a checkpoint that every policy needs, in any folder."""

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from envoi.integrations.rllib import RunFolder, configure
+from envoi.integrations.rllib.job_process import Interruption
 from envoi.integrations.rllib.multi_agent.grouping import opponents
-from envoi.integrations.rllib.training import Interruption
 
 
 def wait_for(condition, process, seconds=90):

@@ -29,7 +29,7 @@ from envoi.atomic_write import write_atomically
 from ...errors import check_number, one_line
 from ...evaluation.evaluator import play_episodes
 from ...rllib import RunFolder
-from ...rllib.training import redirected
+from ...rllib.job_process import redirected
 from ..app import EnvName, Episodes, FirstSeed, PicturesASecond, Steps, command, flag, output_console, text, working
 
 MODE = "rgb_array"

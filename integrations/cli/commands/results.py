@@ -21,8 +21,8 @@ from envoi.context import ContextRanges, read_contexts
 from ...env_contexts import confirm_many
 from ...evaluation import Evaluation, context_labels, evaluate, evaluate_run, evaluation_file, report
 from ...rllib import RunFolder
+from ...rllib.job_process import redirected
 from ...rllib.run_folder import ListedRun, list_runs
-from ...rllib.training import redirected
 from ..app import Json, command, env_names, flag, output_console, print_json, terminal_console, text, whole
 
 

@@ -5,10 +5,11 @@ The first use of `BatchedEnvRunner`, or of `BatchedMultiAgentEnvRunner` for seve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from envoi import EnvoiError
-from envoi.errors import UnknownName, nearest
+
+from ..settings import RUNNERS, Runner, check_runner
 
 if TYPE_CHECKING:
     from .batched_env_runner import BatchedEnvRunner, BatchedMultiAgentEnvRunner
@@ -22,18 +23,6 @@ __all__ = [
     "use_runner",
     "why_not",
 ]
-
-Runner = Literal["auto", "sync", "batched"]
-"""The name of an env runner: RLlib's own ("sync"), envoi's ("batched"), or envoi's where it is quicker ("auto")."""
-
-RUNNERS: tuple[str, ...] = get_args(Runner)
-"""The names of env runners."""
-
-
-def check_runner(runner: str) -> None:
-    """Checks the name of an env runner, without importing Ray."""
-    if runner not in RUNNERS:
-        raise UnknownName(f"runner: expected one of {', '.join(RUNNERS)}, got {runner!r}; {nearest(runner, RUNNERS)}")
 
 
 def use_runner(config: Any, runner: Runner = "auto") -> None:

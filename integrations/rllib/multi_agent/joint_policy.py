@@ -13,8 +13,7 @@ from envoi.adapters.rllib.masks import is_masked
 from envoi.errors import UnknownName, nearest
 
 from ...env_contexts import fits
-from ...errors import missing_rllib
-from ..run_folder import reading
+from ...errors import missing_rllib, reading
 from .grouping import Policies, group_spaces
 
 try:
