@@ -258,18 +258,19 @@ class Process(metaclass=Kind):
         if not isinstance(cast("Any", snapshot), Snapshot):
             raise SpecError(f"restore: expected a result of env.snapshot(), got {shown(snapshot)}")
         if not hasattr(snapshot, "fixed"):
-            text = (
+            raise SnapshotUnsupported(
                 "restore: the snapshot is from envoi 0.2.0 or older; restore it with that version, or take another one"
             )
-            raise SnapshotUnsupported(text)
         name = self._kind.__name__
         if snapshot.owner is not self._kind:
             raise SnapshotUnsupported(f"restore: expected a snapshot of {name}, got one of {snapshot.owner.__name__}")
         for part, value in snapshot.fixed.items():
             if (own := getattr(self, part)) is not value and (unlike := spec_difference(own, value, part)):
                 mine, given = (shown(list(one) if isinstance(one, AnyDict) else one) for one in unlike[1:])
-                text = f"restore: expected a snapshot of {name} with {unlike[0]} {mine}, got one with {given}"
-                raise SnapshotUnsupported(f"{text}; restore it in an equal environment")
+                raise SnapshotUnsupported(
+                    f"restore: expected a snapshot of {name} with {unlike[0]} {mine}, got one with {given}; "
+                    "restore it in an equal environment"
+                )
         return snapshot.content
 
     def assign_lane(self, number: int) -> None:

@@ -134,8 +134,7 @@ class AgentMemory:
         """Adds the rewards that an agent received while it waited."""
         if agent not in paid:
             return reward
-        add: Callable[[Any, Any, Any], Any] = lambda leaf, one, other: one + other  # noqa: E731
-        return tree.map_leaves(add, self._env.reward_spec[agent], paid[agent], reward)
+        return tree.map_leaves(lambda _, one, other: one + other, self._env.reward_spec[agent], paid[agent], reward)
 
     def recall(self, memory: Memories, observations: Mapping[Any, Any]) -> Memories:
         """Updates the memories of the agents that have observed."""
@@ -187,8 +186,7 @@ def over_agents(env: MultiEnv, changes: dict[Any, Change], action_spec: Any, kin
         def remember_shared(memory: Any, *values: Any) -> Any:
             return later(memory, None, None, None)
 
-        begin_shared: Callable[[Any], Any] = lambda seen: first(None)  # noqa: E731
-        begin, remember = begin_shared, later and remember_shared
+        begin, remember = lambda observations: first(None), later and remember_shared
 
     def called(functions: Mapping[Any, Any], agent: Any, memory: Any, *value: Any) -> Any:
         given = () if agent not in remembering else (memory if some.shared else memories.of(memory, agent),)
