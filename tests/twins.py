@@ -24,19 +24,19 @@ def outcome(call, *args, **kwargs):
     return result, (exact(tuple(values)), exact(list(info)))
 
 
-def step_both(one, other, restart=None, in_kernel=False):
+def step_both(one, other, restart=None, hold=None, in_kernel=False):
     """Steps both batches with the same sampled actions, and compares the results; returns the lanes that have ended.
 
     Args:
         one: A batch.
         other: Another one.
-        restart: The lanes that begin an episode.
+        restart, hold: As for `step`.
         in_kernel: True to check that the other one is stepped by a kernel.
     """
     action = one.sample_action()
-    step = one.step(action, restart)
+    step = one.step(action, restart, hold)
     with interpreted(other) as found:
-        same(step, other.step(action, restart))
+        same(step, other.step(action, restart, hold))
     assert not (in_kernel and found)
     return step.terminated | step.truncated
 

@@ -206,10 +206,11 @@ def _step_by_kernel(lanes: Any) -> Callable[[Any], tuple[Any, ...] | None] | Non
     numbers = () if action_shape else (dtype.type, int) if dtype.kind in "iu" else (dtype.type,)
     shape, seen_dtype, none = (1, *plan.seen.shapes[0]), plan.seen.dtypes[0], runner.none
     rewards, discounts = np.zeros(1, plan.reward), None if plan.discount is None else np.zeros(1, plan.discount)
-    terminated, truncated, _ = runner.arrays["ends"]
+    terminated, truncated = runner.arrays["terminated"], runner.arrays["truncated"]
 
     def step(action: Any) -> Any:
-        if (not (lanes._in_rows and runner.is_unchanged()) and not lanes._usable(runner)) or not runner.saves_streams:
+        is_usable = (lanes._in_rows and runner.functions.is_unchanged()) or lanes._usable(runner)
+        if not is_usable or not runner.saves_streams:
             return None
         kind = action.__class__
         if kind not in numbers and not (kind is np.ndarray and action.dtype is dtype and action.shape == action_shape):
@@ -225,7 +226,7 @@ def _step_by_kernel(lanes: Any) -> Callable[[Any], tuple[Any, ...] | None] | Non
             runner.take_back(error)
             raise
         if ended < 0:
-            runner.refuse(ended, actions, none)
+            return runner.refuse(actions, none)
         runner.exchange()
         lanes._states = lanes._elapsed = None
         lanes._observation = observation

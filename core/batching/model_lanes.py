@@ -159,7 +159,8 @@ class ModelLanes(LaneColumns, Lanes):
         """Copies the columns out of the kernel's rows, so that other code can change them or the models."""
         if self._in_rows:
             runner = cast("Runner", self._runner)
-            self._states, self._elapsed, self._in_rows = self.state, runner.elapsed.copy(), False
+            self._states, self._elapsed, self._in_rows = self.state, runner.before[-1].copy(), False
+            self._over = self._over.copy()
 
     def lend(self, index: int) -> Any:
         """Copies a lane's episode into its model, and returns the model, for a user to read or change."""
@@ -242,10 +243,10 @@ class ModelLanes(LaneColumns, Lanes):
         """
         if self._is_lent:
             self._take_contexts()
-        if self.choice.is_due and self._begun and not self.is_watched:  # between steps, so that Ctrl-C interrupts none
-            self.choice.advance(self._make_plan, self._start)
+        if self._runner is None and self.choice.is_due and self._begun and not self.is_watched:
+            self.choice.advance(self._make_plan, self._start)  # between steps, so that Ctrl-C interrupts none
         runner = self._runner
-        if runner is not None and not (self._in_rows and runner.is_unchanged()) and not self._usable(runner):
+        if runner is not None and not (self._in_rows and runner.functions.is_unchanged()) and not self._usable(runner):
             runner = None
         if (hold is not None or (runner is None and restart is not None)) and action is not None:  # or the kernel does
             restart, hold = step_masks(self, restart, hold)
@@ -268,10 +269,10 @@ class ModelLanes(LaneColumns, Lanes):
             observation = put(observation, index, take(self._observation, index))
             told = Infos(columns={}, n=self.batch_size, mask=~hold)
             values = (observation, *values[1:5], told, values[6])
-        over = runner.none if values[6] is None and hold is None else runner.after[-3].copy()
+        over = runner.none if values[6] is None and hold is None else runner.after[-3]  # until the next step but one
         contexts = None
         if coming is not None:
-            contexts = coming.table, runner.after[-2].copy(), int(runner.progress[1]), coming
+            contexts = coming.table, runner.after[-2].copy(), int(runner.arrays["progress"][1]), coming
         self._next = observation, over, saved, None, None, contexts
         return values
 
@@ -280,7 +281,7 @@ class ModelLanes(LaneColumns, Lanes):
         self._observation, self._over, _, self._states, self._elapsed, contexts = self._next
         self._next = None
         if self._elapsed is None:
-            cast("Any", self._runner).exchange()
+            self._runner.exchange()  # pyright: ignore[reportOptionalMemberAccess]
         else:
             self._in_rows, self._begun = False, True
         if contexts is not None:
@@ -363,7 +364,7 @@ class ModelLanes(LaneColumns, Lanes):
             saved.put_back()
             error.envoi_lane = [*(range(n) if acts is None else acts.nonzero()[0].tolist()), n][len(moved)]  # type: ignore[attr-defined]
             raise
-        since = cast("Runner", self._runner).elapsed if self._elapsed is None else self._elapsed
+        since = cast("Runner", self._runner).before[-1] if self._elapsed is None else self._elapsed
         elapsed = since + 1
         if restart is not None:
             elapsed[restart] = 0
@@ -446,7 +447,7 @@ class ModelLanes(LaneColumns, Lanes):
         """Copies all columns into the kernel's rows; returns False if the kernel cannot step them."""
         self.use_states()  # if its constants have changed
         plan, models = runner.plan, self.members
-        if not self._begun or not self.has_kernel or not runner.is_current(models):
+        if not self._begun or not self.has_kernel or not runner.functions.is_current(models):
             return False
         columns = zip(*([leaf for _, leaf in tree.leaves(state)] for state in self.state), strict=True)
         settings = [np.asarray([getattr(model, name) for model in models]) for name in plan.own.example]
@@ -625,12 +626,12 @@ class ModelLanes(LaneColumns, Lanes):
 
     def _held(self, streams: Any) -> _Episodes:
         self._take_contexts()
-        return _Episodes(self, (self._observation, self._over, self._table, self._place, self._begun), streams)
+        return _Episodes(self, (self._observation, self._over.copy(), self._table, self._place, self._begun), streams)
 
     def _return_to(self, held: _Episodes) -> None:
         runner = self._runner
         if self._in_rows and runner is not None and held.plan is runner.plan:
-            runner.restore(held.rows)
+            runner.load(held.rows[:-3], *held.rows[-3:])
             self._states = self._elapsed = None
         else:
             self._states, self._elapsed, self._in_rows = held.states, held.elapsed, False
@@ -672,7 +673,7 @@ class _Episodes:
         self.columns, self.streams, self.place, self.kind = columns, streams, columns[3], lanes.members[0].__class__
         in_rows, runner = lanes._in_rows, lanes._runner
         self.plan, self.kinds = (runner.plan, lanes._kinds) if in_rows else (None, ())
-        self.rows: Any = runner.snapshot() if in_rows else ()
+        self.rows: Any = [row.copy() for row in runner.before] if in_rows else ()
         self._states, self._elapsed = (None, None) if in_rows else (lanes._states, lanes._elapsed)
 
     @property

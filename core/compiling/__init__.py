@@ -11,8 +11,8 @@ A `BatchModel` steps in numpy, and is not compiled.
     functions                 the model's functions, and all that their code depends on
     python_semantics          the visitor of numba's statements: what `self.x`, `x + 1`, `math.sin` are in a kernel
     exact_numbers             the table of Python's operators and functions of numbers, with Python's values or an error
-    kernel                    one loop over lanes, because these functions may branch and take random numbers; how it
-                              finds the trees of a lane, and stores what it computes
+    kernel                    the loops over lanes; LLVM vectorizes one, of functions without loops and random numbers;
+                              how it finds the trees of a lane, and stores what it computes
     random_functions          the methods of a lane's own generator, whose state the kernel advances
     layout, plan              the trees of n lanes as arrays, contexts as records; what a kernel is made from
     compilation               the machine code on disk

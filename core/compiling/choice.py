@@ -45,22 +45,19 @@ def check_equal(title: str, interpreted: Any, compiled: Any) -> None:
             over = expected.terminated | expected.truncated
 
 
-def _compare(title: str, number: int, names: tuple[str, ...], expected: Any, found: Any) -> None:
-    for name, one, other in zip(names, expected, found, strict=False):
+def _compare(title: str, number: int, names: tuple[str, ...], values: Any, found: Any) -> None:
+    for name, one, other in zip(names, values, found, strict=False):
         for (path, own), (_, new) in zip(tree.leaves(one, name), tree.leaves(other, name), strict=True):
             held, came = np.asarray(own), np.asarray(new)
             same = held.shape == came.shape and held.dtype == came.dtype
             if not same or held.tobytes() != came.tobytes():
                 if same and np.array_equal(held, came, equal_nan=held.dtype.kind == "f"):
                     continue  # nan of another sign, or zero
+                shown, expected = (f"{array.ravel()[:4].tolist()} of dtype {array.dtype}" for array in (came, held))
                 raise NotCompilable(
                     f"{title}: after {number + 1} steps the compiled {path} differs from the interpreted one "
-                    f"({_shown(came)}, expected {_shown(held)}); convert numpy scalars of 32 bits by float() or int()"
+                    f"({shown}, expected {expected}); convert numpy scalars of 32 bits by float() or int()"
                 )
-
-
-def _shown(array: Any) -> str:
-    return f"{array.ravel()[:4].tolist()} of dtype {array.dtype}"
 
 
 Compiled: TypeAlias = bool | Literal["auto"]
@@ -111,6 +108,5 @@ class Choice:
         self.is_open = False
 
     def compile(self, make_plan: Callable[[], Plan], start: Callable[[Plan], None]) -> None:
-        """Compiles now."""
         start(make_plan())
         self.reason, self.is_open = "", False

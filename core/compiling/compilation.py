@@ -92,10 +92,7 @@ def kernel_digest(sources: str) -> str:
 
 
 def cache_folder() -> Path | None:
-    """Returns the folder of kernels, `envoi/kernels` in `$NUMBA_CACHE_DIR`, `$XDG_CACHE_HOME` or `~/.cache`.
-
-    Returns None if there is no such folder, or others could write there too: loading a kernel runs it.
-    """
+    """Returns the folder of kernels; None if others could write there too, because loading a kernel runs it."""
     root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: there is no home
         folder = (Path(root) if root else Path.home() / ".cache").resolve() / "envoi" / "kernels"
@@ -129,14 +126,7 @@ def is_on_disk(digest: str) -> bool:
 def kernel_of(
     digest: str, title: str, make: Callable[[], tuple[FunctionType, Sequence[Any]]], options: Mapping[str, Any]
 ) -> Callable[..., Any]:
-    """Loads the machine code of a kernel from disk, or compiles it.
-
-    Args:
-        digest: The name of the kernel.
-        title: The name of the model, for a message.
-        make: Returns the kernel's function and examples of its arguments; called only to compile.
-        options: Options of numba.
-    """
+    """Loads the machine code of a kernel from disk, or compiles what `make` returns: a function, and its arguments."""
     from numba.core.compiler_lock import global_compiler_lock  # imported here, because only compiling needs numba
     from numba.core.registry import cpu_target
 
@@ -196,6 +186,19 @@ def _save(compiled: Any, file: Path) -> bool:
     return False
 
 
+C = ctypes.CDLL(None)
+"""The functions of C that this process has."""
+
+
+def add_symbols() -> None:
+    """Makes functions of C known to kernels; `pow` by another name, because LLVM would turn a square into a product."""
+    from llvmlite.binding import add_symbol
+
+    for known, name in (("envoi_pow", "pow"), ("sincos", "sincos")):
+        if hasattr(C, name):
+            add_symbol(known, ctypes.cast(getattr(C, name), ctypes.c_void_p).value)
+
+
 def _load(file: Path, context: Any) -> Any:
     """Loads machine code from a file; returns None if there is no file or it is damaged."""
     import llvmlite.binding
@@ -203,7 +206,7 @@ def _load(file: Path, context: Any) -> Any:
     from numba.core.environment import _rebuild_env
     from numba.core.runtime.nrt import rtsys
 
-    llvmlite.binding.add_symbol("envoi_pow", ctypes.cast(ctypes.CDLL(None).pow, ctypes.c_void_p).value)
+    add_symbols()
     try:
         data = memoryview(file.read_bytes())
         if blake2s(data[32:]).digest() != data[:32]:  # code with a wrong byte may do anything

@@ -10,14 +10,12 @@ numba.
 from __future__ import annotations
 
 import builtins
-import ctypes
 import math
 import operator
 from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
-import llvmlite.binding
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -25,7 +23,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from .compilation import MARK
+from .compilation import MARK, C, add_symbols
 
 INT, FLOAT, BOOL = types.int64, types.float64, types.boolean
 WIDE = (INT, FLOAT, BOOL)
@@ -50,9 +48,6 @@ def shown(*kinds: Any) -> str:
     return " and ".join(names.get(types.unliteral(kind), str(types.unliteral(kind))) for kind in kinds)
 
 
-# Code.
-
-
 class Code:
     """Writes the machine code of one call, with values of LLVM."""
 
@@ -65,12 +60,10 @@ class Code:
             self.context.call_conv.return_user_exc(self.builder, error, (message,))
 
     def call(self, name: str, result: Any, *values: Any) -> Any:
-        """Calls a function of LLVM or of the process by its name."""
         kind = ir.FunctionType(result, [one.type for one in values])
         return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), values)
 
     def native(self, function: Any, kinds: Sequence[Any], values: Sequence[Any]) -> Any:
-        """Calls numba's own implementation of a function."""
         found = self.context.typing_context.resolve_function_type(function, tuple(kinds), {})
         cast = [self.context.cast(self.builder, *one) for one in zip(values, kinds, found.args, strict=True)]
         return self.context.get_function(function, found)(self.builder, cast)
@@ -100,7 +93,6 @@ class Code:
         return self.builder.extract_value(result, 0)
 
     def compare(self, kind: Any, sign: str, one: Any, other: Any) -> Any:
-        """Compares two numbers of one type."""
         if kind == FLOAT:
             return (self.builder.fcmp_unordered if sign == "!=" else self.builder.fcmp_ordered)(sign, one, other)
         return (self.builder.icmp_signed if kind == INT else self.builder.icmp_unsigned)(sign, one, other)
@@ -124,7 +116,7 @@ class Code:
         return result
 
 
-llvmlite.binding.add_symbol("envoi_pow", ctypes.cast(ctypes.CDLL(None).pow, ctypes.c_void_p).value)
+add_symbols()
 
 
 def _form(
@@ -140,10 +132,9 @@ def _form(
 ) -> Any:
     """Returns an operator or function of `count` numbers for kernels.
 
-    The numbers are converted to their common type (one of `allowed`) or to `work`; if it is `exact`, the conversion of
-    ints must be exact. `write(code, kind, *values)` returns the value, of this type or of type `result`. If
-    `narrow`, numbers may have fewer bits. Arrays and the like, or everything if `allowed` is empty, go to
-    `others(title, *kinds)`, which refuses them or returns a function that numba supports.
+    The numbers are converted to their common type (one of `allowed`) or to `work`, exactly if that is `exact`. `write`
+    returns the value, of this type or of type `result`. If `narrow`, numbers may have fewer bits. Others, such as
+    arrays, go to `others(title, *kinds)`, which refuses them or returns a function that numba supports.
     """
 
     def typed(typing: Any, *given: Any) -> Any:
@@ -377,7 +368,12 @@ def _of_math(name: str) -> Any:
     error, what = (OverflowError, "range") if name in ("exp", "expm1", "sinh", "cosh") else (ValueError, "domain")
 
     def write(code: Code, kind: Any, value: Any) -> Any:
-        builder, found = code.builder, code.native(getattr(math, name), (FLOAT,), [value])
+        builder, pair = code.builder, ir.LiteralStructType([_DOUBLE, _DOUBLE])
+        if name in ("sin", "cos") and hasattr(C, "gnu_get_libc_version"):
+            # glibc's `sincos` returns the same bits in less time than both; LLVM merges its calls for one angle.
+            found = builder.extract_value(code.call("llvm.sincos.f64", pair, value), int(name == "cos"))
+        else:
+            found = code.native(getattr(math, name), (FLOAT,), [value])
         with builder.if_then(code.infinite(found), likely=False):
             nan, real = builder.fcmp_unordered("uno", found, found), builder.fcmp_ordered("ord", value, value)
             code.fail(builder.and_(nan, real), ValueError, "math domain error")

@@ -70,27 +70,24 @@ def _globals_in(code: CodeType) -> set[str]:
 class Functions:
     """The functions that a kernel is made of, beginning with some methods of a model.
 
-    Attributes:
-        numbers: The numbers among the model's attributes, which the kernel reads from the lane's record.
-        sources: All that the code depends on, as text.
-        state: The first state.
-        keys: The keys of an observation that is a dict; else ().
-        dtype: The dtype of an observation that is one array; else None.
+    `is_unchanged` tells if nothing has changed since `is_current`; it compares identities, because each step calls it.
     """
 
     def __init__(
         self, model: Any, methods: Iterable[str], state: Any = None, keys: tuple[Any, ...] = (), dtype: Any = None
     ) -> None:
-        self.model, self.state, self.keys, self.dtype = model, state, keys, dtype
-        self.numbers: dict[str, Any] = {}
-        self.sources: list[str] = []
+        self.model, self.state = model, state  # the first state
+        self.keys, self.dtype = keys, dtype  # of an observation that is a dict, or else one array
+        self.numbers: dict[str, Any] = {}  # among the model's attributes; kernels read them from the lane's record
+        self.sources: list[str] = []  # all that the code depends on, as text
         self.own_type: Any = None
+        self.has_loops = False
         self._names = set[str]()
         self._seen: dict[int, Any] = {}  # by id; the objects are kept so that ids are not reused
         self._made: dict[Any, Any] = {}
         # The constants in the code: `(owner, name, value)`, and attributes of the models.
         self._held: list[tuple[Any, str, Any]] = []
-        self._is_unchanged: Callable[[], bool] = bool
+        self.is_unchanged: Callable[[], bool] = bool
         self._attributes: dict[str, Any] = {}
         self._own: dict[str, Any] = {}
         for name in methods:
@@ -120,6 +117,7 @@ class Functions:
         code = function.__code__
         names = _names_in(code)
         self._names |= names
+        self.has_loops |= code.co_name in names or any("BACKWARD" in one.opname for one in dis.get_instructions(code))
         for name in sorted(_globals_in(code) & function.__globals__.keys()):
             self._reach(function.__globals__, name, names)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
@@ -184,10 +182,6 @@ class Functions:
             return  # it may be an attribute of something else
         raise AttributeError(f"self.{name} is a {type(value).__name__}; numbers, arrays and tuples can be compiled")
 
-    def is_static(self, name: str) -> bool:
-        """Returns True for a static method."""
-        return isinstance(inspect.getattr_static(self.model, name), staticmethod)
-
     def is_current(self, models: Sequence[Any]) -> bool:
         """Returns True if all constants of the code still have the values with which it was compiled."""
         try:
@@ -222,14 +216,9 @@ class Functions:
         for array in {id(one): one for one in arrays if isinstance(one, np.ndarray)}.values():
             tests.append(f"{given(array)}.tobytes() == {given(array.tobytes())}")
         names = [f"object{k}" for k in range(len(objects))]
-        self._is_unchanged = maker(text_of("", [f"return {' and '.join(tests)}"], names))(*objects)
-
-    def is_unchanged(self) -> bool:
-        """Returns True if nothing has changed since `is_current`. Compares identities, since each step calls it."""
-        try:
-            return self._is_unchanged()
-        except (AttributeError, KeyError, ValueError):
-            return False
+        errors = "(AttributeError, KeyError, ValueError)"
+        lines = ["try:", f"    return {' and '.join(tests)}", f"except {errors}:", "    return False"]
+        self.is_unchanged = maker(text_of("", lines, names))(*objects)
 
     def draws(self, name: str) -> bool:
         """Returns True if a method, or a function that it calls, may take random numbers."""

@@ -7,6 +7,7 @@ A tree of arrays is one array, a tuple or a named tuple of arrays, whose first a
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, cast
@@ -15,10 +16,11 @@ import numpy as np
 from llvmlite import ir
 from numba import extending, from_dtype, njit, types
 from numba.core import cgutils
+from numba.core.compiler import Compiler
 from numba.np.arrayobj import load_item, populate_array, store_item
 
 from .exact_numbers import BOOL, FLOAT, INT, WIDE, is_scalar, refuse, shown
-from .layout import Stream
+from .layout import INSIDE, Leaves, Stream
 
 _WORD = ir.IntType(64)
 _FLAGS, _INTEGERS = np.dtype(bool), np.dtype(np.int64)
@@ -47,11 +49,14 @@ def array_at(typing: Any, address: Any, shape: Any, kind: Any) -> Any:
     return result(types.int64, shape, kind), build
 
 
-def tree_at(example: Any) -> Any:
-    """Returns a function of a table of addresses, the index of the first address, and the number of lanes.
+def _tree(context: Any, builder: Any, tree: Any, pointers: Sequence[Any], n: Any, shapes: Sequence[Any]) -> Any:
+    found = [_array(context, builder, kind, pointer, [n, *map(_WORD, shape)])
+             for kind, pointer, shape in zip(_parts(tree), pointers, shapes, strict=True)]  # fmt: skip
+    return context.make_tuple(builder, tree, found) if isinstance(tree, types.BaseTuple) else found[0]
 
-    The function returns the tree of arrays at these addresses; `example` is one lane of it.
-    """
+
+def tree_at(example: Any) -> Any:
+    """Returns a function `(table of addresses, index, n) -> tree of arrays` for trees like one lane's example."""
     parts = [np.asarray(part) for part in (example if isinstance(example, tuple) else (example,))]
     kinds = [types.Array(from_dtype(part.dtype), 1 + part.ndim, "C") for part in parts]
     tree: Any = types.BaseTuple.from_types(kinds, type(example)) if isinstance(example, tuple) else kinds[0]
@@ -59,26 +64,39 @@ def tree_at(example: Any) -> Any:
     @intrinsic
     def arrays_at(typing: Any, table: Any, first: Any, n: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            own, found = context.make_array(table)(context, builder, arguments[0]), list[Any]()
-            for k, (part, kind) in enumerate(zip(parts, kinds, strict=True)):
+            own, pointers = context.make_array(table)(context, builder, arguments[0]), list[Any]()
+            for k, kind in enumerate(kinds):
                 place = builder.add(arguments[1], _WORD(k))
                 address = builder.load(cgutils.get_item_pointer(context, builder, table, own, [place]))
-                pointer = builder.inttoptr(address, context.get_data_type(kind.dtype).as_pointer())
-                found.append(_array(context, builder, kind, pointer, [arguments[2], *map(_WORD, part.shape)]))
-            return context.make_tuple(builder, tree, found) if isinstance(example, tuple) else found[0]
+                pointers.append(builder.inttoptr(address, context.get_data_type(kind.dtype).as_pointer()))
+            return _tree(context, builder, tree, pointers, arguments[2], [part.shape for part in parts])
 
         return tree(table, INT, INT), build
 
     return arrays_at
 
 
+def shaped(shapes: Sequence[tuple[int, ...]]) -> Any:
+    """Returns a function of a tree of arrays; it returns them with these shapes of a lane, as constants."""
+
+    @intrinsic
+    def arrays_of(typing: Any, tree: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pairs = zip(_parts(tree), _values(builder, tree, arguments[0]), strict=True)
+            arrays = [context.make_array(kind)(context, builder, value) for kind, value in pairs]
+            n = builder.extract_value(arrays[0].shape, 0)
+            return _tree(context, builder, tree, [array.data for array in arrays], n, shapes)
+
+        return tree(tree), build
+
+    return arrays_of
+
+
 def _parts(tree: Any) -> list[Any]:
-    """Returns the types of the parts of a tree."""
     return list(getattr(tree, "types", [tree]))
 
 
 def _values(builder: Any, tree: Any, value: Any) -> list[Any]:
-    """Returns the parts of a tree."""
     return cgutils.unpack_tuple(builder, value) if isinstance(tree, types.BaseTuple) else [value]
 
 
@@ -106,19 +124,33 @@ def view_of(typing: Any, tree: Any, lane: Any) -> Any:
     return result(tree, INT), build
 
 
-def bounds_check(bounds: Sequence[tuple[Any, Any] | None]) -> Any:
-    """Returns a function of actions and a lane; it returns the number of the first leaf out of bounds, or 0.
+def _tried(function: Any) -> Any:
+    """Returns a function of a tuple of arguments; it returns if `function` raises an error, and its result."""
 
-    Args:
-        bounds: The least and the greatest value of each element, by leaf; None for a leaf without bounds.
-    """
+    @intrinsic
+    def call(typing: Any, arguments: Any) -> Any:
+        found = typing.resolve_function_type(types.Dispatcher(function), arguments.types, {})
+
+        def build(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            made, values = function.get_compile_result(found), cgutils.unpack_tuple(builder, given[0])
+            context.active_code_library.add_linking_library(made.library)
+            status, result = context.call_internal_no_propagate(builder, made.fndesc, found, values)
+            return context.make_tuple(builder, signature.return_type, [status.is_error, result])
+
+        return types.Tuple([BOOL, found.return_type])(arguments), build
+
+    return call
+
+
+def bounds_check(bounds: Sequence[tuple[Any, Any] | None]) -> Any:
+    """Returns a function of actions and a lane, which tells if an element is out of bounds, given by leaf."""
 
     @intrinsic
     def outside(typing: Any, actions: Any, lane: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            result = _WORD(0)
-            leaves = [*zip(_parts(actions), _values(builder, actions, arguments[0]), bounds, strict=True)]
-            for number, (kind, value, limits) in reversed([*enumerate(leaves, 1)]):
+            result = cgutils.false_bit
+            leaves = zip(_parts(actions), _values(builder, actions, arguments[0]), bounds, strict=True)
+            for kind, value, limits in leaves:
                 own = context.make_array(kind)(context, builder, value)
                 compare = builder.icmp_signed if limits is None or kind.dtype.signed else builder.icmp_unsigned
                 for place in np.ndindex(limits[0].shape) if limits is not None else ():
@@ -126,11 +158,10 @@ def bounds_check(bounds: Sequence[tuple[Any, Any] | None]) -> Any:
                     element = load_item(context, builder, kind, pointer)
                     for sign, limit in zip("<>", cast("Any", limits), strict=True):
                         if np.isfinite(limit[place]):
-                            wrong = compare(sign, element, element.type(int(limit[place])))
-                            result = builder.select(wrong, _WORD(number), result)
+                            result = builder.or_(result, compare(sign, element, element.type(int(limit[place]))))
             return result
 
-        return INT(actions, INT), build
+        return BOOL(actions, INT), build
 
     return outside
 
@@ -200,15 +231,33 @@ def _store_one(
 
 
 @njit
-def keep_stream(saved: Any, bits: Any, lane: Any, which: Any) -> None:
+def keep_stream(table: Any, bits: Any, lane: Any, which: Any) -> None:
     """Saves the state of a lane's generator, see `envoi.seeding.addresses`, unless its kind is unusual."""
-    numbers = bits[lane, 8 + which]
+    numbers, half = bits[lane, 8 + which], bits[lane, 4 * which] + 8
     if numbers != 0:
-        words = array_at(numbers, (4,), _INTEGERS)
+        progress, words = array_at(table[PROGRESS], (3,), _INTEGERS), array_at(numbers, (4,), _INTEGERS)
+        saved = array_at(table[SAVED] + 56 * progress[2], (7,), _INTEGERS)
+        saved[0], saved[1], saved[6] = numbers, half, array_at(half, (1,), _INTEGERS)[0]
         for k in range(4):
-            saved[lane, 5 * which + k] = words[k]
-        saved[lane, 10 + which] = 1
-        saved[lane, 5 * which + 4] = array_at(bits[lane, 4 * which] + 8, (1,), _INTEGERS)[0]
+            saved[2 + k] = words[k]
+        progress[2] += 1
+
+
+class _Separate(Compiler):
+    """numba's compiler for functions whose arrays do not overlap."""
+
+    def define_pipelines(self) -> list[Any]:
+        self.state.flags.noalias = True
+        return super().define_pipelines()
+
+
+PROGRESS, SAVED, COLUMNS = 6, 7, 8
+"""Places in the table of a kernel, see `Runner`."""
+
+_Columns = namedtuple(
+    "_Columns",
+    "hold, terminated, truncated, ended, settings, bits, over, place, elapsed, next_over, next_place, next_elapsed",
+)
 
 
 def make_kernel(
@@ -219,101 +268,133 @@ def make_kernel(
     truncated: Any,  # None if not defined, like `discount`; `initial` is None if Python calls it
     discount: Any,
     initial: Any,
-    states_at: Any,
-    outside: Any,
-    leaves: int,
+    states: Leaves,
+    actions_shapes: Sequence[tuple[int, ...]],
+    seen_shapes: Sequence[tuple[int, ...]],
+    bounds: Any,
     settings_kind: Any,
     contexts_kind: Any,
     moves_at_random: bool,
     begins_at_random: bool,
     seen_at_random: bool,
+    is_straight: bool,
 ) -> Callable[..., int]:
-    """Returns the kernel of a model, in which its functions and layout are constants.
+    """Returns the kernel of a model, in which its functions and layout are constants; see `Runner`.
 
-    The kernel returns the number of lanes that ended, or a negative code of the first error (see `Runner.refuse`).
-    `table` has the addresses of the runner's arrays, see `Runner`.
+    The kernel returns the number of lanes that ended; -1 if one acts that must not, or by an action out of bounds.
     """
+    flags, number, bits = (False,) * 4, np.zeros((), settings_kind), np.zeros(12, np.int64)
+    example = _Columns._make((*flags, number, bits, *(False, 0, 0) * 2))
+    columns_at, states_at, outside = tree_at(example), tree_at(states.example), bounds_check(bounds)
+    actions_of, seen_of, leaves = shaped(actions_shapes), shaped(seen_shapes), len(states.shapes)
+
+    @njit(forceinline=True, **INSIDE)
+    def act(given: Any, i: Any) -> Any:
+        """Returns the values of a lane that acts, see `keep`."""
+        table, columns, before, actions, last = given
+        own, bits, state, action = columns.settings[i], columns.bits, view_of(before, i), view_of(actions, i)
+        if moves_at_random:
+            keep_stream(table, bits, i, 0)
+        if seen_at_random:
+            keep_stream(table, bits, i, 1)
+        dynamics = Stream(bits[i, 0], bits[i, 1], bits[i, 2], bits[i, 3])
+        noise = Stream(bits[i, 4], bits[i, 5], bits[i, 6], bits[i, 7])
+        new = transition(own, state, action, dynamics)
+        value, seen, is_over = reward(own, state, action, new), observe(own, new, noise), bool(terminal(own, new))
+        is_cut = columns.elapsed[i] >= last
+        if truncated is not None:
+            is_cut |= bool(truncated(own, new))
+        return new, value, seen, is_over, is_cut, None if discount is None else discount(own, new)
+
+    @njit(forceinline=True, **INSIDE)
+    def keep(kept: Any, i: Any, values: Any) -> bool:
+        """Stores the values of a lane that acts; returns True if its episode ends."""
+        columns, after, observations, rewards, discounts = kept
+        new, value, seen, is_over, is_cut, factor = values
+        store(after, i, new)
+        store(rewards, i, value)
+        store(observations, i, seen)
+        if discount is not None:
+            store(discounts, i, factor)
+        ends = is_over | is_cut
+        columns.terminated[i], columns.truncated[i] = is_over, is_cut
+        columns.ended[i] = columns.next_over[i] = ends
+        columns.next_place[i], columns.next_elapsed[i] = columns.place[i], columns.elapsed[i] + 1
+        return ends
+
+    act_or_fail, keep_or_fail = _tried(act), _tried(keep)
+
+    @njit(pipeline_class=_Separate, forceinline=True, **INSIDE)
+    def act_together(given: Any, kept: Any, restart: Any, hold: Any) -> int:
+        """Computes the steps of all lanes, as if all acted; returns the number that end, or -1 if one fails."""
+        ended, failed = 0, False
+        for i in range(len(hold)):
+            fails, values = act_or_fail((given, i))
+            fails_too, ends = keep_or_fail((kept, i, values))
+            acts = not (restart[i] | hold[i])
+            failed |= (fails | fails_too) & acts
+            ended += ends & acts
+        return -1 if failed else ended
 
     def kernel(
         table: Any, limit: Any, restart: Any, actions: Any, observations: Any, rewards: Any, discounts: Any
     ) -> int:
-        n = table[0]
-        if len(restart) != n:
-            raise ValueError("another number of values than there are lanes")
-        hold = array_at(table[1], (n,), _FLAGS)
-        ends = array_at(table[2], (3, n), _FLAGS)
-        progress = array_at(table[3], (2,), _INTEGERS)
-        saved = array_at(table[4], (n, 12), _INTEGERS)
-        settings = array_at(table[5], (n,), settings_kind)
-        bits = array_at(table[6], (n, 12), _INTEGERS)
-        contexts = array_at(table[7], (table[8],), contexts_kind)
-        coming = array_at(table[9], (table[10],), _INTEGERS)
-        first = table[11]  # the first place for lanes that begin, in order; negative if there is one per lane
-        over, over_after = array_at(table[12], (n,), _FLAGS), array_at(table[15], (n,), _FLAGS)
-        place, place_after = array_at(table[13], (n,), _INTEGERS), array_at(table[16], (n,), _INTEGERS)
-        elapsed, elapsed_after = array_at(table[14], (n,), _INTEGERS), array_at(table[17], (n,), _INTEGERS)
-        before, after = states_at(table, 18, n), states_at(table, 18 + leaves, n)
-        fresh = states_at(table, 18 + 2 * leaves, n)
+        n, first = table[0], table[5]  # `first` is the first place for lanes that begin; negative if each has its own
+        contexts = array_at(table[1], (table[2],), contexts_kind)
+        coming = array_at(table[3], (table[4],), _INTEGERS)
+        progress = array_at(table[PROGRESS], (3,), _INTEGERS)
+        columns = columns_at(table, COLUMNS, n)
+        hold, over, bits = columns.hold, columns.over, columns.bits
+        states = COLUMNS + len(columns)
+        before, after = states_at(table, states, n), states_at(table, states + leaves, n)
+        fresh = states_at(table, states + 2 * leaves, n)
+        actions, observations = actions_of(actions), seen_of(observations)
 
         wrong = False
         for i in range(n):
-            wrong |= (over[i] | (outside(actions, i) != 0)) & (not (restart[i] | hold[i]))
+            wrong |= (over[i] | outside(actions, i)) & (not (restart[i] | hold[i]))
         if wrong:
-            for i in range(n):
-                if not (restart[i] or hold[i]) and (over[i] or outside(actions, i) != 0):
-                    return -1 - i if over[i] else -1 - outside(actions, i) * n - i
+            return -1
 
-        last = limit - 1 if limit > 0 else 2**62
-        begun = ended = 0
+        last, begun, ended = limit - 1 if limit > 0 else 2**62, 0, -1
+        progress[2] = 0
+        given, kept = (table, columns, before, actions, last), (columns, after, observations, rewards, discounts)
+        # LLVM vectorizes this if the functions of the model call nothing but `sin`, `cos` and `sqrt`.
+        if is_straight and n >= 16:
+            ended = act_together(given, kept, restart, hold)
+        # If a lane has failed, they act one by one, because the error of the first one counts.
+        have_acted, ended = ended >= 0, max(ended, 0)
         for i in range(n):
+            if not (restart[i] | hold[i]):
+                if not have_acted:
+                    progress[0] = i
+                    ended += keep(kept, i, act(given, i))
+                continue
             progress[0] = i
-            saved[i, 10] = saved[i, 11] = 0
-            own = settings[i]
-            is_over = is_cut = False
-            place_after[i], elapsed_after[i] = place[i], elapsed[i]
+            rewards[i] = 0
+            if discount is not None:
+                discounts[i] = 1
+            columns.terminated[i] = columns.truncated[i] = columns.ended[i] = False
             if hold[i]:
                 store(after, i, view_of(before, i))
-                rewards[i] = 0
-            elif restart[i]:
-                row = coming[i] if first < 0 else coming[first + begun]
-                if initial is None:
-                    store(after, i, view_of(fresh, begun))
-                else:
-                    if begins_at_random:
-                        keep_stream(saved, bits, i, 0)
-                    dynamics = Stream(bits[i, 0], bits[i, 1], bits[i, 2], bits[i, 3])
-                    store(after, i, initial(own, dynamics, contexts[row]))
-                rewards[i] = 0
-                place_after[i], elapsed_after[i] = row, 0
-                begun += 1
+                columns.next_over[i], columns.next_place[i] = over[i], columns.place[i]
+                columns.next_elapsed[i] = columns.elapsed[i]
+                continue
+            row = coming[i] if first < 0 else coming[first + begun]
+            if initial is None:
+                store(after, i, view_of(fresh, begun))
             else:
-                elapsed_after[i] += 1
-                if moves_at_random:
-                    keep_stream(saved, bits, i, 0)
+                if begins_at_random:
+                    keep_stream(table, bits, i, 0)
                 dynamics = Stream(bits[i, 0], bits[i, 1], bits[i, 2], bits[i, 3])
-                state, action = view_of(before, i), view_of(actions, i)
-                new = transition(own, state, action, dynamics)
-                store(after, i, new)
-                store(rewards, i, reward(own, state, action, new))
-            if not hold[i]:
-                if seen_at_random:
-                    keep_stream(saved, bits, i, 1)
-                noise = Stream(bits[i, 4], bits[i, 5], bits[i, 6], bits[i, 7])
-                now = view_of(after, i)
-                store(observations, i, observe(own, now, noise))
-                if not restart[i]:
-                    is_over = bool(terminal(own, now))
-                    if truncated is not None:
-                        is_cut = bool(truncated(own, now))
-                    is_cut = is_cut or elapsed[i] >= last
-                    if discount is not None:
-                        store(discounts, i, discount(own, now))
-                    ended += is_over or is_cut
-            if discount is not None and (hold[i] or restart[i]):
-                discounts[i] = 1
-            ends[0, i], ends[1, i], ends[2, i] = is_over, is_cut, is_over or is_cut
-            over_after[i] = over[i] if hold[i] else is_over or is_cut
-        progress[1] = begun
+                store(after, i, initial(columns.settings[i], dynamics, contexts[row]))
+            columns.next_over[i], columns.next_place[i], columns.next_elapsed[i] = False, row, 0
+            begun += 1
+            if seen_at_random:
+                keep_stream(table, bits, i, 1)
+            noise = Stream(bits[i, 4], bits[i, 5], bits[i, 6], bits[i, 7])
+            store(observations, i, observe(columns.settings[i], view_of(after, i), noise))
+        progress[0], progress[1] = n - 1, begun
         return ended
 
     return kernel

@@ -1,10 +1,4 @@
-"""Layouts: the arrays in which kernels find the trees of n lanes.
-
-Leaves     one array for each leaf: states, actions, observations
-Records    one array of records, with a field for each number of a lane: contexts and settings, which are rarely read
-Stream     a lane's generator; the kernel advances the generator's own state, so that Python continues where the kernel
-           stopped
-"""
+"""Layouts: the arrays in which kernels find the trees of n lanes."""
 
 from __future__ import annotations
 
@@ -23,7 +17,7 @@ INSIDE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 class Stream(NamedTuple):
-    """The addresses of a generator's state, and of the C functions that return its next numbers."""
+    """The addresses of a lane's generator, whose own state kernels advance, and of its functions in C."""
 
     state: int
     next_double: int
@@ -40,7 +34,6 @@ class Leaves:
         self.shapes, self.dtypes = [leaf.shape for leaf in leaves], [leaf.dtype for leaf in leaves]
 
     def zeros(self, n: int) -> list[np.ndarray[Any, Any]]:
-        """Returns an array for each leaf, with zeros for n lanes."""
         return [np.zeros((n, *shape), dtype) for shape, dtype in zip(self.shapes, self.dtypes, strict=True)]
 
     def holds(self, leaves: Sequence[Any], n: int) -> bool:
@@ -56,7 +49,7 @@ class Leaves:
 
 
 class Records(Leaves):
-    """The layout of a record, with one field for each number of a lane."""
+    """The layout of an array of records, with a field for each number of a lane: of contexts and settings."""
 
     def __init__(self, numbers: Mapping[str, Any]) -> None:
         super().__init__(dict(numbers))
@@ -64,6 +57,5 @@ class Records(Leaves):
         self.dtype = np.dtype(fields, align=True)
 
     def write(self, records: np.ndarray[Any, Any], leaves: Sequence[Any]) -> None:
-        """Copies columns of n lanes into records."""
         for name, leaf in zip(self.example, leaves, strict=True):
             records[name] = leaf

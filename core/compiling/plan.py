@@ -32,11 +32,8 @@ class Action:
 
 
 def _actions(spec: SpecTree) -> list[Action]:
-    """Returns the leaves of an action spec, after checking that kernels can read them."""
     found: list[Action] = []
     for path, leaf in tree.leaves(spec, "action"):
-        if not isinstance(leaf, ARRAYS):
-            raise NotCompilable(f"{path}: a {type(leaf).__name__} is no array of numbers")
         low, high = bounds_or_inf(leaf) if leaf.dtype.kind in "iu" else (None, None)
         bounds = None
         if low is not None and high is not None:
@@ -86,7 +83,7 @@ class Plan:
         from .kernel import make_kernel  # imported here, because it needs numba
 
         text = getsource(make_kernel)
-        return dedent(text[text.index("    def kernel(") : text.rindex("    return kernel")]).strip() + "\n"
+        return dedent(text[text.index("    def act(") : text.rindex("    return kernel")]).strip() + "\n"
 
     def compile(self) -> Callable[..., int]:
         """Compiles the kernel, or loads it from disk. Call the result with exactly the arrays of its signature."""
@@ -94,20 +91,22 @@ class Plan:
         return kernel_of(self.digest, self.title, self._kernel, options)
 
     def _kernel(self) -> tuple[Any, list[Any]]:
-        """Returns the kernel's function, and examples of its arguments."""
-        from .kernel import bounds_check, make_kernel, tree_at  # imported here, because only compiling needs numba
+        from .kernel import make_kernel  # imported here, because only compiling needs numba
 
         made = self.functions.compiled(self.methods, self.own.dtype)
         kernel = make_kernel(
             *(made.get(name) for name in METHODS),
-            states_at=tree_at(self.states.example),
-            outside=bounds_check([action.bounds for action in self.actions]),
-            leaves=len(self.states.shapes),
+            states=self.states,
+            actions_shapes=[action.shape for action in self.actions],
+            seen_shapes=self.seen.shapes,
+            bounds=[action.bounds for action in self.actions],
             settings_kind=self.own.dtype,
             contexts_kind=self.context.dtype,
             begins_at_random="initial" in self.draws,
             moves_at_random="transition" in self.draws,
             seen_at_random="observe" in self.draws,
+            # Else nothing is gained, and a loop may never end for a lane whose episode has.
+            is_straight=not (self.functions.has_loops or self.draws - {"initial"} or any(self.states.shapes)),
         )
         kernel.__qualname__ = f"kernel_{self.digest}"  # by which LLVM tells kernels apart
         actions = tuple(np.zeros((2, *action.shape), action.dtype) for action in self.actions)
@@ -129,14 +128,14 @@ def plan_of_model(model: Any, begins: bool = True) -> Plan:
     kind, title = type(model), type(model).__name__
     if kind.info is not Model.info:
         raise NotCompilable(f"{title}.info: dicts of single lanes cannot be compiled; leave info out")
-    actions, observed = _actions(model.action_spec), model.observation_spec
+    observed = model.observation_spec
+    for path, leaf in (*tree.leaves(model.action_spec, "action"), *tree.leaves(observed, "observation")):
+        if not isinstance(leaf, ARRAYS):
+            raise NotCompilable(f"{path}: a {type(leaf).__name__} is no array of numbers")
     if tree.is_branch(model.action_spec) and type(model.action_spec) is not tuple:
         raise NotCompilable(f"{title}: actions are compiled as one array or a tuple of arrays, not as a dict or list")
     if tree.is_branch(observed) and any(tree.is_branch(part) for _, _, part in tree.children(observed)):
         raise NotCompilable(f"{title}.observe: nested observations cannot be compiled")
-    for path, leaf in tree.leaves(observed, "observation"):
-        if not isinstance(leaf, ARRAYS):
-            raise NotCompilable(f"{path}: a {type(leaf).__name__} is no array of numbers")
     for name, spec in (("reward", model.reward_spec), ("discount", model.discount_spec)):
         if not isinstance(spec, ARRAYS) or spec.shape:
             raise NotCompilable(f"{title}.{name}_spec: expected one number a step, got {spec}")
@@ -156,7 +155,7 @@ def plan_of_model(model: Any, begins: bool = True) -> Plan:
         functions=functions,
         methods=methods,
         states=Leaves(state),
-        actions=actions,
+        actions=_actions(model.action_spec),
         has_one_action=not tree.is_branch(model.action_spec),
         seen=Leaves(tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype), observed)),
         reward=model.reward_spec.dtype,

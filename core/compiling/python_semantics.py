@@ -18,7 +18,7 @@ import enum
 import operator
 from collections.abc import Iterator
 from functools import cache
-from inspect import signature
+from inspect import getattr_static, signature
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -46,8 +46,6 @@ UNKNOWN: Any = object()
 
 
 class _Visitor:
-    """A pass over the statements of one function."""
-
     def __init__(self, state: Any) -> None:
         self.state, self.ir, self.function = state, state.func_ir, state.func_id.func
         self.program: Any = self.function.program
@@ -136,8 +134,6 @@ class _Names(_Visitor):
                     raise self.refusal(statement.loc, f"{shown} is no number, array or tuple")
         self.ir._definitions = build_definitions(self.ir.blocks)
 
-    # The values of variables.
-
     def value(self, variable: Any) -> Any:
         """Returns the value of a variable if it is known, else `UNKNOWN`."""
         return self.known.get(variable.name, UNKNOWN)
@@ -198,12 +194,11 @@ class _Names(_Visitor):
         except AttributeError as error:
             raise self.refusal(statement.loc, str(error)) from None
         if isinstance(found, FunctionType):
-            first = None if self.program.is_static(name) else statement.value.value
+            is_static = isinstance(getattr_static(self.program.model, name), staticmethod)
+            first = None if is_static else statement.value.value
             self.known[statement.target.name] = _Bound(name, first, self.program.jitted(found))
         elif found is not None:  # None: a number, which is a field of the record
             self._name(statement, name, found)
-
-    # Statements.
 
     def _visit(self, statement: Any) -> None:
         value: Any = getattr(statement, "value", None)
@@ -278,8 +273,6 @@ class _Names(_Visitor):
         expr.func = self._put(_replacing(tuple(name for name, _ in expr.kws)), expr.loc)
         expr.args, expr.kws = (state, values), ()
         self.state.typingctx.refresh()
-
-    # What `observe` returns.
 
     def _return_numbers(self) -> None:
         """Replaces arrays and dicts that `observe` returns by tuples, which need no memory of their own."""
@@ -376,8 +369,6 @@ class _Kinds(_Visitor):
         if isinstance(kind, types.Optional):
             raise self.refusal(loc, "a variable is None on one path and a number on another; use a number")
 
-    # Numbers of several types.
-
     def _called(self, expr: Any) -> Any:
         is_call = isinstance(expr, ir.Expr) and expr.op == "call"
         return getattr(self.definition(expr.func), "value", None) if is_call else None
@@ -473,7 +464,6 @@ class _Kinds(_Visitor):
 
 
 def _kind_of(leaf: Any) -> Any:
-    """Returns the type of a part of the first state."""
     return typeof(leaf if isinstance(leaf, np.ndarray) else np.asarray(leaf).item())
 
 

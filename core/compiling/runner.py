@@ -11,34 +11,25 @@ import numpy as np
 from numpy import empty, ndarray
 
 from .. import tree
-from ..errors import EpisodeError, SpecError
+from ..errors import SpecError
+from ..lane_values import stack
 from ..protocol.batch_env import as_mask, check_count
-from ..protocol.env import ENDED, ENDED_LANES
 from ..protocol.infos import Infos
 from ..seeding import Streams, addresses
-from ..spec import Discrete, SpecTree
-from .plan import Action, Plan
+from ..spec import Discrete, SpecTree, zeros
+from .plan import Plan
 
 if TYPE_CHECKING:
     from ..batching.context_table import Coming
 
 
-def idle(action: Action, n: int) -> np.ndarray[Any, Any]:
-    """Returns a valid action for n lanes."""
-    one = np.zeros(action.shape, action.dtype)
-    if action.bounds is not None:
-        one = np.clip(one, *action.bounds).astype(action.dtype)
-    return np.repeat(one[None], n, 0)
-
-
 def launcher(plan: Plan, kernel: Callable[..., Any], ends: np.ndarray[Any, Any]) -> Callable[..., Any]:
     """Returns a function that computes a step of all lanes in a kernel. `Runner.exchange` then commits the step.
 
-    A call takes little longer than its checks, so the checks of `Runner.converted` and `as_mask` for common cases are
-    inlined here. The function takes the runner as an argument, because the runner holds the function.
+    The checks of `Runner.converted` and `as_mask` for common cases are inlined, because they take as long as a call.
     """
     n, first, observed = ends.shape[1], plan.actions[0], plan.seen.example
-    bools, lanes, none, no_infos = np.dtype(bool), (n,), np.zeros(n, bool), Infos(columns={}, n=n)
+    bools, lanes, no_infos = np.dtype(bool), (n,), Infos(columns={}, n=n)
     action_dtype, action_shape = first.dtype if plan.has_one_action else None, (n, *first.shape)
     shapes, dtypes = [(n, *shape) for shape in plan.seen.shapes], plan.seen.dtypes
     shape, dtype, is_array = shapes[0], dtypes[0], not tree.is_branch(observed)
@@ -50,9 +41,14 @@ def launcher(plan: Plan, kernel: Callable[..., Any], ends: np.ndarray[Any, Any])
         fits = type(action) is ndarray and action.dtype is action_dtype and action.shape == action_shape
         if not (fits and action.flags.carray) and (action := runner.converted(action)) is None:
             return None
-        begins = none if restart is None else restart
-        if restart is not None and not (
-            type(begins) is ndarray and begins.dtype is bools and begins.shape == lanes and begins.flags.carray
+        begins = runner.none if restart is None else restart
+        # Mostly the lanes that have ended, as the last step has returned them.
+        if (
+            restart is not None
+            and begins is not runner.ended
+            and not (
+                type(begins) is ndarray and begins.dtype is bools and begins.shape == lanes and begins.flags.carray
+            )
         ):
             begins = cast("Any", as_mask(restart, n, "restart")).view(ndarray).copy()
         if coming is not None:
@@ -69,17 +65,18 @@ def launcher(plan: Plan, kernel: Callable[..., Any], ends: np.ndarray[Any, Any])
             runner.take_back(error)
             raise
         if ended < 0:
-            runner.refuse(ended, action, begins)
+            return runner.refuse(action, begins)
         # Without `strict`, which takes as long as `zip`.
         observation = new if is_array else dict(zip(keys, new)) if keys else rebuild(observed, new)  # noqa: B905
         if not ended and discounts is None:
             return observation, rewards, None, None, None, no_infos, None
-        return observation, rewards, terminated.copy(), truncated.copy(), discounts, no_infos, over.copy()
+        runner.ended = over.copy()
+        return observation, rewards, terminated.copy(), truncated.copy(), discounts, no_infos, runner.ended
 
     return launch
 
 
-COMING, FIRST = slice(7, 12), 11
+COMING, FIRST = slice(1, 6), 5
 """The part of a kernel's table for contexts, and for the contexts in which lanes begin; see `make_kernel`."""
 
 _KERNELS: dict[str, Callable[..., int]] = {}
@@ -94,10 +91,6 @@ class Runner:
 
     The kernel gets `arrays` by their addresses, in `table`, so they never move. `launch` computes a step of all lanes,
     see `launcher`, and changes only the random streams, which `take_back` takes back; `exchange` commits it.
-
-    Attributes:
-        saves_streams: True if the kernel can save all random streams.
-        is_plain: True if the kernel needs nothing from outside for a step: it also begins episodes itself.
     """
 
     def __init__(self, plan: Plan, action_spec: SpecTree, n: int) -> None:
@@ -105,66 +98,45 @@ class Runner:
             if plan.digest not in _KERNELS:
                 _KERNELS[plan.digest] = plan.compile()
         self.plan, self._n, self.kernel, self._action_spec = plan, n, _KERNELS[plan.digest], action_spec
-        leaves = [idle(action, n) for action in plan.actions]
-        self.idle: Any = leaves[0] if plan.has_one_action else tuple(leaves)
+        self.idle: Any = stack(action_spec, [zeros(action_spec)] * n)  # valid actions
         numbers = np.dtype(np.int64)
+        ends = np.zeros((3, n), bool)  # terminated, truncated, and either
         self.arrays: dict[str, np.ndarray[Any, Any]] = {
+            # The lane that the kernel is at, and the numbers of lanes that have begun and of saved streams.
+            "progress": np.zeros(3, numbers),
+            "saved": np.zeros((2 * n, 7), numbers),  # the states of streams before the step, see `keep_stream`
             "hold": np.zeros(n, bool),
-            "ends": np.zeros((3, n), bool),  # terminated, truncated, and either
-            "progress": np.zeros(2, numbers),  # the lane that the kernel is at, and the number of those that have begun
-            # The states of the lanes' streams before the step, and which are saved.
-            "saved": np.zeros((n, 12), numbers),
+            **dict(zip(("terminated", "truncated", "ended"), ends, strict=True)),
             "settings": np.zeros(n, plan.own.dtype),
             "bits": np.zeros((n, 12), numbers),  # the addresses of the streams, see `find_streams`
         }
-        # States, masks of ended lanes, indices of contexts, and numbers of steps.
-        self._before, self._after = (
-            [*plan.states.zeros(n), np.zeros(n, bool), np.zeros(n, numbers), np.zeros(n, numbers)] for _ in "ab"
-        )
+        # States, masks of ended lanes, indices of contexts, and numbers of steps; before and after a step.
+        kinds = (np.dtype(bool), numbers, numbers)
+        rows: list[list[Any]] = [[*plan.states.zeros(n), *(np.zeros(n, kind) for kind in kinds)] for _ in "ab"]
+        self.before, self.after = rows
         self._fresh = plan.states.zeros(n)  # initial states, if Python calls `initial`
-        self.table, self._next_table = self._table(self._before, self._after), self._table(self._after, self._before)
-        self.progress = self.arrays["progress"]
+        self.table, self._next_table = self._table(self.before, self.after), self._table(self.after, self.before)
         self.coming: Coming | None = None
         self._read_by_kernel: Any = ()  # further arrays of the kernel, kept alive
         self._known: list[list[Any]] = [[None, None] for _ in range(n)]  # the generators of each lane
-        self.is_current, self.is_unchanged = plan.functions.is_current, plan.functions.is_unchanged
+        self.functions = plan.functions
+        # The kernel needs nothing from outside for a step; it can save all random streams.
         self.is_plain, self.saves_streams = plan.begins, True
-        self.none = np.zeros(n, bool)
-        self.launch = launcher(plan, self.kernel, self.arrays["ends"])
+        self.none = self.ended = np.zeros(n, bool)
+        self.launch = launcher(plan, self.kernel, ends)
 
     def _table(self, before: Sequence[Any], after: Sequence[Any]) -> np.ndarray[Any, Any]:
-        """Returns the addresses that the kernel reads, see `make_kernel`."""
         *states, over, place, elapsed = before
         *next_states, next_over, next_place, next_elapsed = after
         rest = (over, place, elapsed, next_over, next_place, next_elapsed, *states, *next_states, *self._fresh)
         addresses = [[array.ctypes.data for array in some] for some in (self.arrays.values(), rest)]
-        return np.array([self._n, *addresses[0], *[0] * 5, *addresses[1]], np.int64)
-
-    @property
-    def over(self) -> np.ndarray[Any, Any]:
-        """The lanes that have ended."""
-        return self._before[-3]
-
-    @property
-    def place(self) -> np.ndarray[Any, Any]:
-        """The index of each lane's context in the table of contexts."""
-        return self._before[-2]
-
-    @property
-    def elapsed(self) -> np.ndarray[Any, Any]:
-        """The number of steps of each lane's episode."""
-        return self._before[-1]
-
-    @property
-    def after(self) -> Sequence[np.ndarray[Any, Any]]:
-        """The rows that the last step has computed, before `exchange` commits it; see `place` and `over`."""
-        return self._after
+        return np.array([self._n, *[0] * 5, *addresses[0], *addresses[1]], np.int64)
 
     def load(self, leaves: Sequence[Any], *of_lanes: Any) -> bool:
         """Copies states and other rows of all lanes; returns False if the kernel cannot hold the states."""
         if not self.plan.states.holds(leaves, self._n):
             return False
-        for row, held in zip(self._before, (*leaves, *of_lanes), strict=True):
+        for row, held in zip(self.before, (*leaves, *of_lanes), strict=True):
             row[:] = held
         self.coming = None
         return True
@@ -186,18 +158,8 @@ class Runner:
 
     def columns(self, is_next: bool = False) -> list[np.ndarray[Any, Any]]:
         """Returns the states of all lanes, an array of shape (n, …) per leaf, before or after a step."""
-        rows = self.after if is_next else self._before
+        rows = self.after if is_next else self.before
         return [row if row.ndim == 1 else row.copy() for row in rows[:-3]]
-
-    def snapshot(self) -> list[np.ndarray[Any, Any]]:
-        """Returns copies of all rows."""
-        return [row.copy() for row in self._before]
-
-    def restore(self, rows: Sequence[np.ndarray[Any, Any]]) -> None:
-        """Copies the rows of a snapshot back."""
-        self.coming = None
-        for row, held in zip(self._before, rows, strict=True):
-            row[:] = held
 
     def knows(self, coming: Coming | None) -> bool:
         """Returns True if the kernel was compiled for contexts of the same types."""
@@ -208,21 +170,19 @@ class Runner:
         contexts = cast("np.ndarray[Any, Any]", coming.table.records(self.plan.context))
         places = np.ascontiguousarray(coming.places, np.int64)
         self.coming, self._read_by_kernel = coming, (contexts, places)
-        self.place[:] = coming.held
+        self.before[-2][:] = coming.held
         found = [contexts.ctypes.data, len(contexts), places.ctypes.data, len(places), coming.first]
         self.table[COMING] = self._next_table[COMING] = found
 
     def take_back(self, error: BaseException | None = None) -> None:
         """Rewinds the streams of lanes to before the last step, even if the step raised an error."""
-        lane, bits, saved = int(self.progress[0]), self.arrays["bits"], self.arrays["saved"]
         if error is not None:
-            error.envoi_lane = lane  # type: ignore[attr-defined]
-        for index in range(lane, -1, -1):  # backwards, because lanes may share streams
-            for k in range(2):
-                if saved[index, 10 + k]:
-                    words = saved[index, 5 * k : 5 * k + 5].tobytes()
-                    ctypes.memmove(int(bits[index, 8 + k]), words[:32], 32)
-                    ctypes.memmove(int(bits[index, 4 * k]) + 8, words[32:], 8)
+            error.envoi_lane = int(self.arrays["progress"][0])  # type: ignore[attr-defined]
+        saved = self.arrays["saved"][: self.arrays["progress"][2]]
+        for row in saved[::-1]:  # backwards, because lanes may share streams
+            numbers, half, words = int(row[0]), int(row[1]), row.tobytes()
+            ctypes.memmove(numbers, words[16:48], 32)
+            ctypes.memmove(half, words[48:], 8)
 
     def write_fresh(self, leaves: Sequence[Any], number: int) -> bool:
         """Passes an initial state to the kernel, as state `number`; returns False if the kernel cannot hold it."""
@@ -234,8 +194,7 @@ class Runner:
 
     def converted(self, action: Any) -> Any:
         """Returns the actions in the kernel's dtypes; None if the kernel cannot take them."""
-        found: list[np.ndarray[Any, Any]] = []
-        leaves: list[Any] = []
+        found, leaves = list[np.ndarray[Any, Any]](), list[Any]()
         tree.map_leaves(lambda _, leaf: leaves.append(leaf), self._action_spec, action)
         for leaf, own in zip(leaves, self.plan.actions, strict=True):
             array = np.asarray(leaf)
@@ -247,30 +206,24 @@ class Runner:
                 if array.dtype.kind not in ("biu" if integers else "biuf") and own.dtype.kind != "b":
                     raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array.dtype}")
                 exact = (np.int64, np.int32, np.uint32, *[np.bool_] * isinstance(self._action_spec, Discrete))
-                if not integers or array.dtype not in exact:
+                if not integers or array.dtype not in exact or (array.astype(own.dtype) != array).any():
                     return None
-                cast = array.astype(own.dtype)
-                wrong = (cast != array).reshape(self._n, -1).any(1)
-                if wrong.any():
-                    lane = int(wrong.argmax())
-                    raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array[lane]} in lane {lane}")
-                array = cast
+                array = array.astype(own.dtype)
             found.append(array if array.flags.carray else array.copy())
         return found[0] if self.plan.has_one_action else tuple(found)
 
     def exchange(self) -> None:
         """Commits a step: swaps the rows before and after it, and the tables of their addresses."""
-        self._before, self._after = self._after, self._before
+        self.before, self.after = self.after, self.before
         self.table, self._next_table = self._next_table, self.table
 
-    def refuse(self, code: int, actions: Any, restart: Any) -> None:
-        """Raises the error that a kernel's negative result describes."""
-        number, lane = divmod(-1 - code, self._n)
-        if number == 0:
-            lanes = np.flatnonzero(self.over & ~(restart | self.arrays["hold"])).tolist()
-            raise EpisodeError(f"step: {ENDED}" if self._n == 1 else f"step: in lanes {lanes}, {ENDED_LANES}")
-        one, leaf = self.plan.actions[number - 1], actions if self.plan.has_one_action else actions[number - 1]
-        low, high = cast("Any", one.bounds)
-        is_one = low.min() == low.max() and high.min() == high.max()
-        bounds = f"{low.min()} … {high.max()}" if is_one else f"{low} … {high}"
-        raise SpecError(f"{one.path}: expected values of {bounds}, got {leaf[lane]} in lane {lane}")
+    def refuse(self, actions: Any, restart: Any) -> None:
+        """Raises the error of a lane whose action is out of bounds; not of one whose episode has ended."""
+        n, acts = self._n, ~(restart | self.arrays["hold"] | self.before[-3])
+        for one, leaf in zip(self.plan.actions, (actions,) if self.plan.has_one_action else actions, strict=True):
+            low, high = one.bounds or (leaf, leaf)
+            lane = int((((leaf < low) | (leaf > high)).reshape(n, -1).any(1) & acts).argmax())
+            if ((leaf[lane] < low) | (leaf[lane] > high)).any():
+                is_one = low.min() == low.max() and high.min() == high.max()
+                bounds = f"{low.min()} … {high.max()}" if is_one else f"{low} … {high}"
+                raise SpecError(f"{one.path}: expected values of {bounds}, got {leaf[lane]} in lane {lane}")

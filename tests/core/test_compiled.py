@@ -42,8 +42,9 @@ def play(one, other, steps, seed, resets="step"):
     """Steps both batches alike, and compares all that they return; returns the lanes that have ended."""
     same(one.reset(seed=seed), other.reset(seed=seed))
     over = np.zeros(one.batch_size, bool)
-    for _ in range(steps):
-        over = step_both(one, other, over, in_kernel=True)
+    for number in range(steps):
+        hold = (np.arange(one.batch_size) % 3 == number % 3) & ~over if resets == "hold" else None
+        over = step_both(one, other, over, hold, in_kernel=True)
         if resets == "reset" and over.any():
             over = reset_both(one, other, over)
     return over
@@ -62,7 +63,7 @@ LONG = pytest.param(1000, 1000, "step", marks=pytest.mark.deep)
 
 
 @every_model
-@pytest.mark.parametrize(("n", "steps", "resets"), [(1, 80, "reset"), (7, 80, "step"), LONG])
+@pytest.mark.parametrize(("n", "steps", "resets"), [(1, 80, "reset"), (7, 80, "step"), (40, 40, "hold"), LONG])
 def test_a_compiled_batch_returns_the_bits_of_the_interpreted_one(make, n, steps, resets):
     one, other = pair(make, n)
     play(one, other, steps, 7, resets)
@@ -316,16 +317,16 @@ class Reader(Steps):
 
 
 def test_an_index_outside_an_array_changes_nothing():
-    batch = envoi.TimeLimit(envoi.batch(Reader(), 3, compiled=True), 3)
+    batch = envoi.TimeLimit(envoi.batch(Reader(), n := 24, compiled=True), 3)
     batch.reset(seed=0)
-    assert batch.step(np.array([1, -1, 9])).observation.tolist() == [2, 18, 18]
+    assert batch.step(np.resize([1, -1, 9], n)).observation.tolist() == [2, 18, 18] * 8
     for wrong in (10, -11, 2**60):
         with pytest.raises(IndexError):
-            batch.step(np.array([0, 0, wrong]), np.array([True, False, False]))
-    assert batch.state == (2, 18, 18)
-    step = batch.step(np.array([3, 3, 3]))
-    assert step.reward.tolist() == [math.tan(6 * 0.1)] * 3
-    assert batch.step(np.array([3, 3, 3])).truncated.all()  # the refused steps count for nothing
+            batch.step(np.where(np.arange(n) == 2, wrong, 0), np.arange(n) == 0)
+    assert batch.state == (2, 18, 18) * 8
+    step = batch.step(np.full(n, 3))
+    assert step.reward.tolist() == [math.tan(6 * 0.1)] * n
+    assert batch.step(np.full(n, 3)).truncated.all()  # the refused steps count for nothing
 
 
 DAMAGES = {
