@@ -146,15 +146,15 @@ class ToSB3(AnyForm, _VecEnv):
 
     def _reset_ended(self, entries: list[dict[Any, Any]], final: Any, over: Any, cut: Any) -> Any:
         """Resets the lanes `over`, of which `cut` were only truncated; returns the observations of all lanes."""
-        begun, ended = self._env.reset(mask=over), np.flatnonzero(over)
-        final = take(final, ended)
+        begun, ended = self._env.reset(mask=over), over.nonzero()[0]
+        final, infos = take(final, ended), {} if begun.info.columns == {} else begun.info
         self._infos = [*entries]
         self.reset_infos = list(self.reset_infos)  # others may hold the one of before
         for row, index in enumerate(ended.tolist()):
             value = lane(self.core.observation_spec, final, row)
             entries[index]["terminal_observation"] = value if self._encode_one is None else self._encode_one(value)
             entries[index]["TimeLimit.truncated"] = bool(cut[index])
-            self._infos[index] = self.reset_infos[index] = dict(begun.info[index])
+            self._infos[index] = self.reset_infos[index] = dict(infos[index]) if infos else {}
         return begun.observation
 
     @property
