@@ -101,3 +101,31 @@ class Breeze(envoi.Model):
 
     def discount(self, state):
         return 0.0 if abs(state.place) > 2.0 else 0.9
+
+
+class SlopeState(NamedTuple):
+    height: float
+    slope: float
+
+
+class Slope(envoi.Model):
+    """Climbs by its action and by its context."""
+
+    observation_spec = envoi.Array((1,), "float64")
+    action_spec = envoi.Discrete(2)
+    context_space = envoi.ContextSpace([envoi.UniformFloat("slope", 0, 1, default=0.5)])
+
+    def initial(self, rng, context):
+        return SlopeState(0.0, context["slope"])
+
+    def transition(self, state, action, rng):
+        return SlopeState(state.height + state.slope + action, state.slope)
+
+    def observe(self, state, rng):
+        return np.array([state.height])
+
+    def reward(self, state, action, next_state):
+        return next_state.height
+
+    def terminal(self, state):
+        return state.height > 4.0

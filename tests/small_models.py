@@ -275,6 +275,26 @@ class Steps(Count):
         return 0.0
 
 
+class Echo(Steps):
+    """Shows random observations of its spec; the state is the step and the last action. Five steps long."""
+
+    def __init__(self, observation_spec=None, action_spec=None):
+        self.observation_spec = envoi.Array((2,)) if observation_spec is None else observation_spec
+        self.action_spec = envoi.Discrete(2) if action_spec is None else action_spec
+
+    def initial(self, rng, context):
+        return 0, None
+
+    def transition(self, state, action, rng):
+        return state[0] + 1, action
+
+    def observe(self, state, rng):
+        return envoi.sample(self.observation_spec, rng)
+
+    def terminal(self, state):
+        return state[0] >= 5
+
+
 class Diary(envoi.Lifted):
     """A wrapper that remembers all actions, observations, rewards and infos; one that `tires` ends the episode."""
 

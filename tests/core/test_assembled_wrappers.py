@@ -7,10 +7,10 @@ import weakref
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial, reduce
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+from compiled_models import Slope
 from depth import examples
 from hypothesis import given
 from hypothesis import strategies as st
@@ -422,34 +422,6 @@ class SumsBreak(Breakable, Sums):
     def terminal(self, state):
         self.may_break("terminal")
         return state > 3
-
-
-class SlopeState(NamedTuple):
-    height: float
-    slope: float
-
-
-class Slope(envoi.Model):
-    """Climbs by its action and by its context."""
-
-    observation_spec = envoi.Array((1,), "float64")
-    action_spec = envoi.Discrete(2)
-    context_space = envoi.ContextSpace([envoi.UniformFloat("slope", 0, 1, default=0.5)])
-
-    def initial(self, rng, context):
-        return SlopeState(0.0, context["slope"])
-
-    def transition(self, state, action, rng):
-        return SlopeState(state.height + state.slope + action, state.slope)
-
-    def observe(self, state, rng):
-        return np.array([state.height])
-
-    def reward(self, state, action, next_state):
-        return next_state.height
-
-    def terminal(self, state):
-        return state.height > 4.0
 
 
 SLOPES = [{"slope": 0.25}, {"slope": 0.5}, {"slope": 1.0}]

@@ -211,20 +211,14 @@ def test_all_that_is_sampled_lies_between_the_corners():
         (lambda: begun(lambda: Static("7")), r"Static: there is no context '7', but 7 \(int\)"),
         (lambda: Static("gravitie", {"gravity": {}}), r"no context 'gravitie'; did you mean 'gravity'\?"),
         (lambda: ids(begun(lambda: Custom(lambda s: "c")), 1), r"Custom: there is no context 'c'; there are: 7, a, b"),
-        (
-            lambda: ids(begun(lambda: Custom(lambda s: ({"g": 1.0}, 0))), 1),
-            r"Custom: expected one of selector.contexts",
-        ),
+        (lambda: ids(begun(lambda: Custom(lambda s: ({"g": 1.0}, 0))), 1), "Custom: expected one of selector.context"),
         (lambda: ids(begun(lambda: Custom(lambda s: (s.contexts["a"], 1))), 1), r"Custom: expected one of .* and 1;"),
         (lambda: Custom(), r"Custom: expected one function \(selector\) -> context id, got \[\]"),
         (lambda: ids(RoundRobin(), 1), r"RoundRobin: there are no contexts yet; call begin\(contexts\) first"),
         (lambda: RoundRobin().begin({}), r"contexts: expected at least one, got none"),
         (lambda: Sampled(SPACE, 0), r"Sampled: n: expected how many contexts, at least 1, or None, got 0"),
         (lambda: Sampled(SPACE, True), r"Sampled: n: expected how many contexts"),
-        (
-            lambda: Sampled(SPACE).begin(CONTEXTS),
-            r"Sampled: makes its own contexts, so it would never use \['a', 'b', 7\]",
-        ),
+        (lambda: Sampled(SPACE).begin(CONTEXTS), r"Sampled: makes its own contexts, .* never use \['a', 'b', 7\]"),
     ],
 )
 def test_a_wrong_selector_or_choice_is_refused(wrong, message):

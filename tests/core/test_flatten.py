@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from small_models import Steps
+from small_models import Echo
 from strategies import Pair, array_leaves, arrays, generators, nested
 
 import envoi
@@ -27,26 +27,6 @@ from envoi import (
 from envoi.adapters.gymnasium import to_gymnasium
 from envoi.adapters.gymnasium.specs import to_space
 from envoi.tree import children, is_branch, leaves, map_leaves
-
-
-class Echo(Steps):
-    """Random observations of its spec; the state is the step and the last action. Five steps long."""
-
-    def __init__(self, observation_spec=None, action_spec=None):
-        self.observation_spec = Array((2,)) if observation_spec is None else observation_spec
-        self.action_spec = Discrete(2) if action_spec is None else action_spec
-
-    def initial(self, rng, context):
-        return 0, None
-
-    def transition(self, state, action, rng):
-        return state[0] + 1, action
-
-    def observe(self, state, rng):
-        return envoi.sample(self.observation_spec, rng)
-
-    def terminal(self, state):
-        return state[0] >= 5
 
 
 class Two(envoi.MultiModel):
@@ -198,16 +178,8 @@ def test_the_allowlist_goes_by_its_older_names_too(keyword):
         (ROBOT, {"allowlist": ["goal"], "observations_whitelist": ["goal"]}, r"allowlist: expected it once, got it 2"),
         (ROBOT, {}, r"observation\['name'\]: expected an array of numbers to flatten, got Text"),
         ({"a": [Sequence(FLOAT)]}, {}, r"observation\['a'\]\[0\]: expected an array of numbers.*Sequence"),
-        (
-            {"a": FLOAT, "b": (INT,)},
-            {},
-            r"leaves of one dtype, got observation\['a'\]: float32, observation\['b'\]\[0\]: int32; .*promote",
-        ),
-        (
-            {"a": FLOAT, "b": Array((), "int64")},
-            {"dtype": "promote"},
-            r"observation\['b'\]: float64 does not hold every value of Array\(\(\), dtype='int64'\); give it narrower",
-        ),
+        ({"a": FLOAT, "b": (INT,)}, {}, r"of one dtype, got .*\['a'\]: float32, .*\['b'\]\[0\]: int32; .*promote"),
+        ({"a": FLOAT, "b": Array((), "int64")}, {"dtype": "promote"}, "float64 does not hold every value of .*'int64'"),
         ({"a": FLOAT}, {"dtype": "int64"}, r"observation\['a'\]: int64 does not hold every value"),
         ({"a": Array((), "int32", 0, 70000)}, {"dtype": "float16"}, r"float16 does not hold"),
         ({"a": FLOAT}, {"dtype": "promot"}, r"dtype: expected 'strict', 'promote' or a numpy dtype, got 'promot'"),

@@ -130,11 +130,7 @@ def test_an_error_names_the_element_that_is_out_of_bounds(spec, at):
 @pytest.mark.parametrize(
     ("spec", "value", "message"),
     [
-        (
-            {"cart": Array((3,), "float32", 0, 1)},
-            {"cart": np.float32([0, 1, 2])},
-            r"observation\['cart'\]\[2\]: 2.0 is",
-        ),
+        ({"cart": Array((3,), "float32", 0, 1)}, {"cart": np.float32([0, 1, 2])}, r"observation\['cart'\]\[2\]: 2.0"),
         ([Array((), "int8")], [np.int16(1)], r"observation\[0\]: expected dtype int8, got int16; cast with"),
         (Array((2,), "float32"), np.float32([0, np.nan]), r"observation\[1\]: expected a number, got nan"),
         (Array((), "float64"), 0.5, r"observation: expected an array .* got 0.5 \(float\); make it with np.asarray"),

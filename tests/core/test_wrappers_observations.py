@@ -1,10 +1,12 @@
 """Wrappers of observations: parts of them, earlier ones, and goals."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import Steps, Walk
+from small_models import Echo, Steps, Walk
 from strategies import array_leaves, generators, nested
 
 import envoi
@@ -30,16 +32,7 @@ class Counting(Steps):
         return state >= 5
 
 
-class Drawn(Steps):
-    """Sees random values of a spec."""
-
-    action_spec = envoi.Discrete(3, start=4)
-
-    def __init__(self, spec):
-        self.observation_spec = spec
-
-    def observe(self, state, rng):
-        return envoi.sample(self.observation_spec, rng)
+Drawn = partial(Echo, action_spec=envoi.Discrete(3, start=4))
 
 
 def seen(env, *actions):
@@ -68,15 +61,20 @@ def test_filter_takes_the_same_elements_of_every_lane():
     np.testing.assert_array_equal(env.observation, env.env.observation[:, [0, 2]])
 
 
-def test_what_cannot_be_filtered_says_why():
-    for indices in ([], [[0]], 0, [0.5], "a"):
-        with pytest.raises(envoi.SpecError, match="indices: expected a row of at least one integer"):
-            envoi.ObservationFilter(envoi.models.CartPole(), indices)
-    with pytest.raises(envoi.SpecError, match=r"indices: \[4, -5\] are outside of the observation, which has 4"):
-        envoi.ObservationFilter(envoi.models.CartPole(), [4, 0, -5])
-    for env in (Walk(), envoi.models.Catch()):
-        with pytest.raises(envoi.SpecError, match=r"one axis.*FlattenObservation"):
-            envoi.ObservationFilter(env, [0])
+POLE = envoi.models.CartPole()
+
+
+@pytest.mark.parametrize(
+    ("env", "indices", "message"),
+    [
+        *((POLE, indices, "expected a row of at least one integer") for indices in ([], [[0]], 0, [0.5], "a")),
+        (POLE, [4, 0, -5], r"indices: \[4, -5\] are outside of the observation, which has 4"),
+        *((env, [0], "one axis.*FlattenObservation") for env in (Walk(), envoi.models.Catch())),
+    ],
+)
+def test_what_cannot_be_filtered_says_why(env, indices, message):
+    with pytest.raises(envoi.SpecError, match=message):
+        envoi.ObservationFilter(env, indices)
 
 
 # What came before.
