@@ -21,6 +21,8 @@ def exact(value):
     """Returns a key that is equal only for equal structures of equal types and equal bytes."""
     if isinstance(value, Infos):
         return [exact(info) for info in value]
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return [exact(part) for part in value]  # whose bytes are addresses
     if isinstance(value, (np.ndarray, np.generic)):
         return (type(value), value.dtype.str, value.shape, value.tobytes())
     if isinstance(value, dict):

@@ -364,22 +364,15 @@ def test_equal_logs_give_equal_sequences(make):
 
 
 def test_a_state_continues_the_sequence(make):
-    first, later = make(), make()
+    first, later, coming = make(), make(), make(begin=False)
     whole = run(make(), 60)
     assert run(first, 30) == whole[:30]
     state = pickle.loads(pickle.dumps(first.state_dict()))
+    coming.load_state_dict(first.state_dict())  # before the environment begins
     run(first, 10, 99)  # which shares nothing with the state
     later.load_state_dict(state)
-    assert run(later, 30, 30) == whole[30:]
-
-
-def test_a_state_loads_before_the_environment_begins(make):
-    first, whole = make(), run(make(), 60)
-    run(first, 30)
-    later = make(begin=False)
-    later.load_state_dict(first.state_dict())
-    make.begin(later)
-    assert run(later, 30, 30) == whole[30:]
+    make.begin(coming)
+    assert run(later, 30, 30) == run(coming, 30, 30) == whole[30:]
 
 
 def test_beginning_again_keeps_what_was_learned(make):

@@ -142,12 +142,6 @@ def test_a_function_patched_in_a_copy_leaves_the_original():
         assert form.step(1)[3] is False
 
 
-def test_models_are_equally_rewarded_with_assembled_steps():
-    one, other = Drifting(), Drifting()
-    to_gymnasium(one)
-    assert one.rewarder == other.rewarder
-
-
 # Several agents: the same rule.
 
 

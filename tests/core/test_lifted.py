@@ -140,21 +140,6 @@ def test_a_wrapped_batch_is_each_lane_alone(name, data):
             np.testing.assert_equal(lane(batch.observation_spec, batch.observation, index), env.observation)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_lanes_change_alike_together_and_one_by_one(seed):
-    both = [Diary(envoi.batch(Flock(), 4), by_lane, tires=True) for by_lane in (False, True)]
-    rng = np.random.default_rng(seed)
-    np.testing.assert_equal(*(env.reset(seed=seed).observation for env in both))
-    over = np.zeros(4, bool)
-    for _ in range(30):
-        action, chosen, pauses = both[0].sample_action(), rng.random(4) < 0.3, rng.random() < 0.3
-        mask = {"hold": chosen | over} if pauses else {"restart": chosen | over}
-        step, other = (env.step(action, **mask) for env in both)
-        over = step.terminated | step.truncated | (over & pauses)
-        np.testing.assert_equal(step[:-1], other[:-1])
-        np.testing.assert_equal(list(step.info), list(other.info))
-
-
 def test_only_the_lanes_that_are_chosen_act():
     env, second = envoi.batch(Flock(), 3), np.array([False, True, False])
     assert env.lanes_can_wait

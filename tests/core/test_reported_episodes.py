@@ -96,6 +96,12 @@ def test_ends_outside_are_reported_too(wrap, expected):
     assert diary.ends[: len(expected)] == expected
 
 
+def test_its_own_limit_ends_an_episode_too():
+    diary = Diary()
+    play(contextual(Corridor(), diary, max_episode_length=4), 7)
+    assert diary.ends == [(0, "short", 3, 0.0, True), (0, "long", 4, -2.0, False)]
+
+
 def batches():
     return {
         "model": lambda diary: contextual(envoi.batch(Corridor(), 3), diary),
@@ -213,12 +219,6 @@ def test_a_function_says_what_success_is():
     assert [row["success"] for row in diary.rows] == [1, 0]
     with pytest.raises(envoi.ContextError, match="success: expected a function"):
         contextual(Corridor(), diary, success=1)
-
-
-def test_the_end_of_max_episode_length_is_reported():
-    diary = Diary()
-    play(contextual(Corridor(), diary, max_episode_length=4), 7)
-    assert diary.ends == [(0, "short", 3, 0.0, True), (0, "long", 4, -2.0, False)]
 
 
 def test_copies_share_the_curriculum():

@@ -4,12 +4,13 @@ import copy
 import dataclasses
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import WALKS, Carts, Flock, Walk
+from small_models import WALKS, Flock, Walk
 from traces import exact, trace
 
 import envoi
@@ -234,20 +235,12 @@ def test_relabelling_recorded_transitions_gives_what_stepping_with_that_rewarder
         assert np.array_equal(rewarder.relabel(transitions), rewards)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("make_env", [*(partial(make, name) for name in MODELS), partial(envoi.batch, Flock(), 5)])
 @given(st.integers(0, 2**32))
-def test_a_models_own_reward_relabels_what_the_model_recorded(name, seed):
-    env = make(name)
+def test_a_models_own_reward_relabels_what_the_model_recorded(make_env, seed):
+    env = make_env()
     transitions, rewards = record(env, seed)
     assert np.array_equal(env.rewarder.relabel(transitions), rewards)
-
-
-@pytest.mark.parametrize("model", [Flock, Carts])
-def test_relabelling_works_on_batches(model):
-    env = envoi.batch(model(), 5)
-    transitions, rewards = record(env, 0)
-    assert np.array_equal(env.rewarder.relabel(transitions), rewards)
-    assert rewards.shape == (len(rewards), 5)
 
 
 def test_the_reward_of_an_imported_environment_exists_only_while_it_steps():

@@ -42,27 +42,6 @@ def test_an_environment_put_into_an_end_state_has_ended():
         batch.step(np.array([1, 1, 1]))
 
 
-def test_functions_that_index_from_the_end_take_one_state():
-    model = Carts()
-    model.reset(seed=3)
-    state, action = model.state, model.sample_action()
-    after = model.transition(state, action, np.random.default_rng(0))
-    model.state = state
-    batch = envoi.batch(model, 2)
-    lanes = [np.stack([leaf, leaf]) for leaf in _leaves(state)]
-    batch.state = type(state)(*lanes)
-    many = model.transition(batch.state, np.stack([action, action]), np.random.default_rng(0))
-    for one, both in zip(_leaves(after), _leaves(many), strict=True):
-        assert np.array_equal(one, both[0])
-    assert bool(model.terminal(after)) == bool(model.terminal(many)[0])
-    assert float(model.reward(state, action, after)) == float(
-        model.reward(batch.state, np.stack([action] * 2), many)[0]
-    )
-    rng = np.random.default_rng(1)
-    for one, both in zip(_leaves(model.observe(after, rng)), _leaves(model.observe(many, rng)), strict=True):
-        assert np.array_equal(one, both[0])
-
-
 def _leaves(tree):
     return [leaf for _, leaf in envoi.tree.leaves(tree)]
 

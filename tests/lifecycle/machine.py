@@ -14,11 +14,11 @@ import cloudpickle
 import numpy as np
 import pytest
 from depth import deep
-from history import Histories, Outcome, key_of, outcome
+from history import Histories, Outcome, outcome
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
-from traces import COPIES
+from traces import COPIES, exact
 
 import envoi
 
@@ -169,7 +169,7 @@ class Lives(RuleBasedStateMachine):
         if self.has_failed:
             return
         for value, key, _ in self.given:
-            assert key_of(value) == key, f"a value that was returned has changed: {value}"
+            assert exact(value) == key, f"a value that was returned has changed: {value}"
         for life in self.lives:
             for name in self.subject.looks:
                 self._look(life, name)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import strategies
 from depth import examples
-from history import key_of
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from small_models import Count
+from traces import exact
 
 import envoi
 from envoi import Array, Discrete, MultiDiscrete, tree
@@ -89,7 +89,7 @@ def echoes(draw):
 
 def plain(spec, value):
     """The leaves of a value as arrays of their specs' dtypes, since numpy's scalars may stand for them."""
-    return key_of(tree.map_leaves(lambda leaf, one: np.asarray(one, leaf.dtype), spec, value))
+    return exact(tree.map_leaves(lambda leaf, one: np.asarray(one, leaf.dtype), spec, value))
 
 
 @pytest.mark.parametrize("name", [name for name, row in forms.FORMS.items() if row.kind == "one"])
@@ -164,14 +164,14 @@ def test_a_wrong_action_is_refused_by_the_path_of_its_leaf_and_changes_nothing(n
     except envoi.LossyConversion:
         assume(False)
     form.reset()
-    before = env.state, key_of(env.observation)
+    before = env.state, exact(env.observation)
     step = partial(_step, form)
     spoilt = iter([bad if one == path else value for one, value in tree.leaves(actions[0], "action")])
     with pytest.raises(envoi.SpecError) as error:
         step(tree.map_leaves(lambda _: next(spoilt), env.action_spec))
     assert path.removeprefix("action") in str(error.value)
     assert env.acted == []
-    assert (env.state, key_of(env.observation)) == before
+    assert (env.state, exact(env.observation)) == before
     step(actions[0])
     assert [plain(env.action_spec, one) for one in env.acted] == [plain(env.action_spec, actions[0])]
 

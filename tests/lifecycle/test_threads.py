@@ -13,7 +13,7 @@ from pathlib import Path
 import core_subjects
 import forms
 import pytest
-from history import key_of
+from traces import exact
 from walks import CORES
 
 import envoi
@@ -50,12 +50,12 @@ def of_core(make, seed):
     """The trace of a core environment of its own."""
     env = make()
     reset = ("reset", seed, None, None)
-    given = [key_of(core_subjects.play(env, reset))]
+    given = [exact(core_subjects.play(env, reset))]
     for action in range(12):
         try:
-            given.append(key_of(core_subjects.play(env, ("step", action, "right", None))))
+            given.append(exact(core_subjects.play(env, ("step", action, "right", None))))
         except envoi.EpisodeError:
-            given.append(key_of(core_subjects.play(env, ("reset", None, None, None))))
+            given.append(exact(core_subjects.play(env, ("reset", None, None, None))))
     return given
 
 
