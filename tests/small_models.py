@@ -295,6 +295,36 @@ class Echo(Steps):
         return state[0] >= 5
 
 
+class Story(Count):
+    """Texts and empty parts beside arrays, actions in a dict with a text, and rewards and discounts that are arrays."""
+
+    observation_spec = {"page": envoi.Array((2,), "int16"), "text": (envoi.Text(20), envoi.Discrete(9), {})}
+    action_spec = {"word": envoi.Text(9), "turn": (envoi.Discrete(3), {})}
+    reward_spec = envoi.Array((2,), "float32")
+    discount_spec = envoi.Array((2,), "float32", 0, 1)
+
+    def initial(self, rng, context):
+        return (0, "once")
+
+    def transition(self, state, action, rng):
+        return (state[0] + int(action["turn"][0]), action["word"])
+
+    def observe(self, state, rng):
+        return {"page": np.full(2, state[0], np.int16), "text": (state[1], np.int64(state[0] % 9), {})}
+
+    def reward(self, state, action, next_state):
+        return np.array([state[0], len(next_state[1])], np.float32)
+
+    def terminal(self, state):
+        return state[0] > 12
+
+    def discount(self, state):
+        return np.array([0.5, 1], np.float32) if state[0] < 9 else None
+
+    def info(self, state):
+        return {"word": state[1]} if state[0] % 2 else {}
+
+
 class Diary(envoi.Lifted):
     """A wrapper that remembers all actions, observations, rewards and infos; one that `tires` ends the episode."""
 

@@ -103,9 +103,6 @@ def test_beginning_again_goes_to_the_start(make):
     assert [selector.select(rng) for _ in range(4)] == first
 
 
-# What CARL's users bring.
-
-
 def test_carls_names_and_its_way_of_giving_contexts_first():
     assert (AbstractSelector, RoundRobinSelector, RandomSelector) == (Selector, RoundRobin, Random)
     assert (StaticSelector, CustomSelector) == (Static, Custom)
@@ -154,9 +151,6 @@ def test_a_selector_of_ones_own_is_one_function():
         Selector()
 
 
-# Contexts that are sampled during the run.
-
-
 def test_a_few_sampled_contexts_repeat_whatever_else_is_sampled_in_between():
     selector = begun(lambda: Sampled(SPACE, 3))
     rng = np.random.default_rng(0)
@@ -199,9 +193,6 @@ def test_all_that_is_sampled_lies_between_the_corners():
     lowest, *between, highest = [(c["g"], c["m"], c["c"]) for c in corners]
     assert (lowest, highest) == ((1, -8, "x"), (2, 2, "z"))
     assert between == [(2, -8, "x"), (1, 2, "x"), (1, -8, "y"), (1, -8, "z")]
-
-
-# What goes wrong.
 
 
 @pytest.mark.parametrize(

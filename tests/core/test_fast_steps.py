@@ -50,9 +50,6 @@ def test_the_info_of_a_step_is_fresh():
     assert form.step(1)[-1] == {}
 
 
-# Which steps are written.
-
-
 class OwnStep(Drifting):
     def step(self, action):
         return super().step(action)._replace(reward=7.0)
@@ -142,9 +139,6 @@ def test_a_function_patched_in_a_copy_leaves_the_original():
         assert form.step(1)[3] is False
 
 
-# Several agents: the same rule.
-
-
 class OwnMultiStep(Leaving):
     """Adds to what its step returns."""
 
@@ -181,9 +175,6 @@ def test_a_patched_step_of_several_agents_is_called(when, monkeypatch):
     said, came, *_ = fast_step(env)(given)
     assert (said, came) == ("patched", given)
     assert came is not given  # for who overrides `step` may change it
-
-
-# Text.
 
 
 def test_the_same_composition_has_the_same_code():

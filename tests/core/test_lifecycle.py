@@ -272,9 +272,6 @@ def test_options_reach_the_initial_state_unchanged():
     assert options == was
 
 
-# Snapshots.
-
-
 KEPT = {**ENVS, **{name: partial(make, name) for name in MODELS}}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import Breakable, Count, Diary, Flock, Leaving, Walk
+from small_models import Breakable, Diary, Flock, Leaving, Story, Walk
 from traces import exact
 
 import envoi
@@ -48,31 +48,7 @@ WRAPPINGS = {
 }
 
 
-class Nested(Count):
-    """Values in dicts, and a discount that is an array."""
-
-    observation_spec = {"at": envoi.Array((2,)), "deep": (envoi.Discrete(99), {})}
-    action_spec = {"left": envoi.Discrete(3), "right": (envoi.Array((2,), "float64"), {})}
-    reward_spec = envoi.Array((2,), "float32")
-    discount_spec = envoi.Array((2,), "float32", 0, 1)
-
-    def transition(self, state, action, rng):
-        return state + float(action["left"]) + float(action["right"][0].sum())
-
-    def observe(self, state, rng):
-        return {"at": np.full(2, state, np.float32), "deep": (np.int64(state) % 99, {})}
-
-    def reward(self, state, action, next_state):
-        return np.array([state, next_state], np.float32)
-
-    def terminal(self, state):
-        return state > 4
-
-    def discount(self, state):
-        return np.array([0.5, 0.25], np.float32) if state < 2 else None
-
-
-MODELS = {"nested": Nested, "flock": Flock, **{name: partial(envoi.models.make, name) for name in envoi.models.MODELS}}
+MODELS = {"story": Story, "flock": Flock, **{name: partial(envoi.models.make, name) for name in envoi.models.MODELS}}
 
 
 def wrapped(env, name):

@@ -158,8 +158,6 @@ def test_a_context_that_a_model_cannot_have_is_refused(make):
         env.reset(options={feature: "much"})
 
 
-# What infos say.
-
 SET = {"earth": {"gravity": 9.0}, "moon": {"gravity": 1.5}}
 GIVEN = ({"gravity": 1.0}, {"context": {"gravity": 1.0}}, {"context_id": "moon", "gravity": 1.0})
 

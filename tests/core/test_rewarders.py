@@ -268,9 +268,6 @@ def test_the_range_of_a_nested_reward_spans_its_leaves():
     assert NativeReward(spec).reward_range == (-3, math.inf)
 
 
-# Random rewards.
-
-
 def tip(state, action, next_state, *, rng):
     return rng.random(np.shape(next_state.position)[:-1]) + 1.0
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import Count, Walk
+from small_models import Count, Story, Walk
 from traces import exact, trace
 
 import envoi
@@ -28,35 +28,6 @@ from envoi import EpisodeError, SnapshotUnsupported, SpecError, WorkerError
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 
 N = 5
-
-
-class Story(Count):
-    """Texts beside arrays, actions in a dict with a text, and a discount of its own."""
-
-    observation_spec = {"page": envoi.Array((2,), "int16"), "text": (envoi.Text(20), envoi.Discrete(9))}
-    action_spec = {"word": envoi.Text(9), "turn": envoi.Discrete(3)}
-    discount_spec = envoi.Array((2,), "float32", 0, 1)
-
-    def initial(self, rng, context):
-        return (0, "once")
-
-    def transition(self, state, action, rng):
-        return (state[0] + int(action["turn"]), action["word"])
-
-    def observe(self, state, rng):
-        return {"page": np.full(2, state[0], np.int16), "text": (state[1], np.int64(state[0] % 9))}
-
-    def reward(self, state, action, next_state):
-        return float(len(next_state[1]))
-
-    def terminal(self, state):
-        return state[0] > 12
-
-    def discount(self, state):
-        return np.array([0.5, 1], np.float32)
-
-    def info(self, state):
-        return {"word": state[1]} if state[0] % 2 else {}
 
 
 class Stroll(Walk):
@@ -143,7 +114,7 @@ def test_leaves_that_are_no_arrays_arrive():
         assert exact(batch.reset(seed=0)) == exact(loop.reset(seed=0))
         over = np.zeros(3, bool)
         for time_ in range(20):
-            actions = {"word": tuple("ab"[: 1 + (lane + time_) % 2] for lane in range(3)), "turn": np.arange(3)}
+            actions = {"word": tuple("ab"[: 1 + (lane + time_) % 2] for lane in range(3)), "turn": (np.arange(3), {})}
             step, own = batch.step(actions, restart=over), loop.step(actions, restart=over)
             assert exact(step) == exact(own)
             over = step.terminated | step.truncated

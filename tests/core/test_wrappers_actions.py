@@ -46,9 +46,6 @@ def told(wrapper, *actions):
     return [wrapper.step(action).observation for action in actions]
 
 
-# Clipping.
-
-
 def test_clip_goes_into_trees_and_leaves_what_has_no_bounds():
     spec = {
         "torque": envoi.Array((), "float64", None, 2.0),
@@ -72,9 +69,6 @@ def test_clip_keeps_the_bounds_to_aim_at_unless_asked_to_drop_them():
     assert envoi.spec_equal(envoi.ActionClip(env).action_spec, env.action_spec)
     spec = envoi.ActionClip(env, unbounded=True).action_spec
     assert (spec.shape, spec.dtype, spec.low, spec.high) == ((1,), env.action_spec.dtype, None, None)
-
-
-# Counting from zero.
 
 
 def test_offset_counts_from_zero():
@@ -112,9 +106,6 @@ def test_offset_by_the_start_lies_in_the_spec_inside(spec, rng):
     envoi.validate(spec, inside)
     differences = envoi.tree.map_leaves(lambda leaf, a, b: np.asarray(a - b), spec, inside, action)
     envoi.tree.map_leaves(lambda leaf, one: np.testing.assert_array_equal(one, starts(leaf)), spec, differences)
-
-
-# Numbers for values.
 
 
 def test_discretize_an_array_by_a_number_for_each_element():
@@ -160,9 +151,6 @@ def test_discretized_actions_have_the_dtype_that_is_asked_for(dtype):
     assert envoi.spec_equal(env.action_spec, {"a": envoi.MultiDiscrete([5, 3], dtype=dtype)})
     (seen,) = told(env, {"a": np.array([4, 1], dtype)})
     assert seen["a"].tolist() == [10, 5]
-
-
-# One-hot.
 
 
 def test_one_hot_is_the_index_of_the_largest():
@@ -212,9 +200,6 @@ def test_one_hot_passes_an_action_without_integers_through(spec):
     assert seen is action
 
 
-# In a batch.
-
-
 @pytest.mark.parametrize("wrap", WRAPPERS)
 def test_lanes_say_it_as_one_does(wrap):
     kind = envoi.Array((2,), "float32", -1, 1) if wrap == "discretize" else envoi.MultiDiscrete([3, 3], -1)
@@ -223,9 +208,6 @@ def test_lanes_say_it_as_one_does(wrap):
     actions = [one.sample_action() for _ in range(4)]
     (seen,) = told(batch, stack(batch.action_spec, actions))
     np.testing.assert_array_equal(seen, told(one, *actions))
-
-
-# Actions that are never legal.
 
 
 def test_extra_disabled_actions_are_in_the_spec_and_masked_everywhere():
@@ -295,8 +277,6 @@ def test_one_hot_leaves_integers_without_bounds():
     free = {"a": envoi.Array((2,), "int64", [-np.inf, 0], 5), "b": envoi.Discrete(3)}
     assert envoi.OneHotAction(Told(free)).action_spec["a"] == free["a"]
 
-
-# What cannot be.
 
 REAL, OPEN = envoi.Array((), "float32", 0, 1), envoi.Array((2,), "int64", 0)
 POLE, PENDULUM = envoi.models.CartPole(), envoi.models.Pendulum()

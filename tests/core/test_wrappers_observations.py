@@ -39,9 +39,6 @@ def seen(env, *actions):
     return [env.reset().observation, *(env.step(action).observation for action in actions)]
 
 
-# Parts.
-
-
 def test_filter_keeps_the_chosen_elements_in_their_order_with_their_bounds():
     spec = envoi.Array((4,), "float32", [0, -1, -2, -3], [0, 1, 2, 3], "state")
     env = envoi.ObservationFilter(Drawn(spec), [2, 0, -1, 2])
@@ -75,9 +72,6 @@ POLE = envoi.models.CartPole()
 def test_what_cannot_be_filtered_says_why(env, indices, message):
     with pytest.raises(envoi.SpecError, match=message):
         envoi.ObservationFilter(env, indices)
-
-
-# What came before.
 
 
 def test_history_starts_again_with_an_episode():
@@ -136,9 +130,6 @@ def test_what_a_history_shows_lies_in_its_spec_and_is_what_was_seen(spec, n, act
             )
         if tiles:
             np.testing.assert_equal(lane(spec, shown, 0), inner[max(0, len(inner) - n)])
-
-
-# Goals.
 
 
 class Reach(Steps):

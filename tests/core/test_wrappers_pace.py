@@ -58,9 +58,6 @@ def same(values, expected):
         assert [float(value) for value in one] == [float(value) for value in other]
 
 
-# Repeated actions.
-
-
 def test_rewards_of_a_repeated_action_are_added_until_the_end():
     env = envoi.ActionRepeat(Scripted(), 3)
     same(played(env, 4, 5), [(3, 10, False, False, 1), (4, 7, True, False, 0)])
@@ -164,9 +161,6 @@ def test_what_cannot_be_repeated_says_why():
     for wrap in (envoi.ActionRepeat, envoi.FixedLength):
         with pytest.raises(envoi.SpecError, match="lanes that can wait for each other"):
             wrap(together, 3)
-
-
-# One length.
 
 
 def test_a_longer_episode_is_cut_off():
@@ -277,9 +271,6 @@ def test_agents_that_are_cut_off_see_the_end_also_when_they_wait():
     assert step.observations == {"first": 7, "second": 7}
     assert step.truncated == {"first": True, "second": True}
     assert step.terminated == {"first": False, "second": False}
-
-
-# What is counted.
 
 
 def test_steps_and_episodes_are_counted():
