@@ -30,7 +30,7 @@ HELD_ELSEWHERE = {
     "adding_a_framework.md": "test_pages.py",
     "architecture.md": "test_pages.py",
     "several_agents.md": "integrations/test_several_agents.py",
-    "writing_a_wrapper.md": "core/test_wrappers_page.py",
+    "writing_a_wrapper.md": "test_pages.py",
 }
 """Pages whose code has a test of its own."""
 

@@ -165,3 +165,23 @@ def test_each_other_name_is_of_its_package():
     for package, names in OTHERS:
         for name in names:
             assert f"{getattr(envoi, name).__module__}.".startswith(f"{package.strip('`')}."), name
+
+
+# Writing a wrapper.
+
+WRAPPERS = page("writing_a_wrapper.md")
+
+
+def test_the_code_about_wrappers_runs():
+    names = {"__name__": "page"}
+    for block in re.findall(r"```python\n(.*?)```", WRAPPERS, re.DOTALL):
+        exec(compile(block, "writing_a_wrapper.md", "exec"), names)
+    assert names["one"] == [0.9, 1, 0.9]
+    assert names["three"] == [1, 0.9, 0.9]
+    assert list(names["many"]) == list(names["agents"].possible_agents)
+
+
+def test_the_table_has_every_wrapper():
+    kinds = [getattr(envoi, name) for name in envoi.__all__]
+    lifted = [kind.__name__ for kind in kinds if inspect.isclass(kind) and issubclass(kind, envoi.Lifted)]
+    assert re.findall(r"^\| `(\w+)` \| ", WRAPPERS, re.MULTILINE) == sorted({*lifted} - {"Lifted"})

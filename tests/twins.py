@@ -25,13 +25,9 @@ def outcome(call, *args, **kwargs):
 
 
 def step_both(one, other, restart=None, hold=None, in_kernel=False):
-    """Steps both batches with the same sampled actions, and compares the results; returns the lanes that have ended.
+    """Steps both batches with the same sampled actions and compares; returns the lanes that have ended.
 
-    Args:
-        one: A batch.
-        other: Another one.
-        restart, hold: As for `step`.
-        in_kernel: True to check that the other one is stepped by a kernel.
+    If `in_kernel`, the other batch has to be stepped by a kernel.
     """
     action = one.sample_action()
     step = one.step(action, restart, hold)

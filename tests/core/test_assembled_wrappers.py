@@ -279,13 +279,7 @@ EVENTS = st.lists(
 
 
 def happen(env, events, picklable):
-    """Returns the results of events, errors included, and what can be seen after each.
-
-    Args:
-        env: The outermost layer.
-        events: The events. Those with an index are steps of forms, which hold a written step.
-        picklable: True if it can be pickled.
-    """
+    """Returns the results of events, errors included, and what is seen after each; indices are of forms that step."""
     native, token, said = env.rewarder, None, []
     held = [to_gymnasium(env)]
     for kind, value, index in events:

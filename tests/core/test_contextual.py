@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pettingzoo.utils.wrappers import BaseParallelWrapper
 from small_models import Brittle, Carts, Steps
-from traces import exact
+from traces import exact, spoil
 
 import envoi
 from envoi import ContextError, ContextSpace, Contextual, EpisodeError, SpecError, UniformFloat, UniformInteger
@@ -826,16 +826,6 @@ def test_observations_share_no_context_that_can_be_changed(lanes, options):
         return [np.asarray(leaf)[..., -1:].tolist() if np.ndim(leaf) else float(leaf) for _, leaf in leaves]
 
     assert [seen(one) for one in played(spoils=True)] == [seen(one) for one in played(spoils=False)]
-
-
-def spoil(observation):
-    """Writes into all that can be written into."""
-    if isinstance(observation, dict):
-        for part in observation.values():
-            spoil(part)
-        observation.clear()
-    else:
-        observation[...] = -7
 
 
 # A step of lanes that is refused, and a reset that fails, leave everything as it was.

@@ -197,9 +197,6 @@ def test_one_of_several_is_one(name, seed):
             assert exact(firsts.observations) == exact({"me": first.observation})
 
 
-# What a wrapper is.
-
-
 KINDS = {
     "one": Walk,
     "lanes": lambda: envoi.Lanes([Walk(), Walk()]),
@@ -368,9 +365,6 @@ def test_specs_of_all_layers_follow_a_rewarder():
         np.testing.assert_array_equal(wrapped_env.step(action).reward, 4 * plain.step(action).reward)
 
 
-# Several agents.
-
-
 @pytest.mark.parametrize("game", ["nim", "rps", "pursuit"])
 def test_a_time_limit_cuts_all_agents_off_together_and_each_sees_the_end(game):
     plain = envoi.models.make(game)
@@ -479,9 +473,6 @@ def test_wrong_agents_and_ends_of_one_are_refused():
     with pytest.raises(envoi.EpisodeError, match="missing \\['first'\\], not to act now \\['second'\\]"):
         env.step({"second": np.array([1, 0, 0])})
     assert env.turn == ("first",)
-
-
-# Forms.
 
 
 FORMS = {

@@ -103,9 +103,6 @@ def lived(env, seeds=(0, None, 1), rng=0, most=60):
     return said
 
 
-# Who acts, who is spoken of, who is observed.
-
-
 def test_all_act_at_once_unless_turns_are_given():
     env = Council()
     observations, infos = env.reset(seed=0)
@@ -154,9 +151,6 @@ def test_steps_outside_of_an_episode_are_errors():
     assert env.observation("a") is not None
     env.reset()
     assert env.agents == NAMES
-
-
-# Ends.
 
 
 def test_agents_end_at_different_times():
@@ -269,9 +263,6 @@ def test_agents_join_end_and_take_turns_as_scripted(first, script):
                 env.observation(agent)
 
 
-# Infos and masks.
-
-
 def test_masks_are_in_the_infos_of_those_who_act():
     env = Turns(turn={0: ("a",), 1: ("b",)}, mask={s: {a: np.array([0, 1, 0], np.int8) for a in NAMES} for s in (0, 1)})
     infos = env.reset().infos
@@ -287,9 +278,6 @@ def test_infos_belong_to_an_agent_or_to_none():
     env = Council(info={0: {"__common__": {"day": 1}, "a": {"x": 1}}, 1: {"nobody": {"y": 2}}})
     assert env.reset().infos == {"c": {}, "a": {"x": 1}, "b": {}, "__common__": {"day": 1}}
     assert env.step(act(env)).infos == {"c": {}, "a": {}, "b": {}}
-
-
-# Errors and contexts.
 
 
 def test_an_error_of_the_author_leaves_the_episode_where_it_was():
@@ -320,9 +308,6 @@ def test_contexts_are_checked_and_reach_the_state():
         env.reset(options={"bonus": 7})
 
 
-# Rewarders.
-
-
 def test_rewards_are_replaced_agent_by_agent():
     env = Council()
     native = env.rewarder
@@ -349,9 +334,6 @@ def test_recorded_transitions_can_be_relabelled():
         rewards.append(env.step(actions).rewards)
         transitions.append((before, actions, env.state))
     assert env.rewarder.relabel(transitions).tolist() == rewards
-
-
-# One agent as one among several, and back.
 
 
 SINGLE = {
@@ -416,9 +398,6 @@ def test_rewarders_pass_through_the_embedding():
     assert multi.step({"me": -1}).rewards == {"me": -1.0}
 
 
-# Agents as lanes.
-
-
 class Alike(Council):
     observation_spec = dict.fromkeys(NAMES, Array((1,), "float64"))
     action_spec = dict.fromkeys(NAMES, Discrete(3))
@@ -477,9 +456,6 @@ def test_agents_that_differ_or_wait_for_turns_are_no_lanes():
         lanes.reset()
 
 
-# Validation.
-
-
 def test_validation_names_agent_leaf_step_and_episode():
     env = ValidatedMulti(Council())
     env.reset()
@@ -499,9 +475,6 @@ def test_validation_names_agent_leaf_step_and_episode():
         env.step(act(env))
     assert type(envoi.Validated(Council())) is ValidatedMulti
     assert lived(ValidatedMulti(Council())) == lived(Council())
-
-
-# The bundled models.
 
 
 @pytest.mark.parametrize("name", ["nim", "rps", "pursuit"])
@@ -600,7 +573,6 @@ def test_a_turn_comes_from_any_class_below():
     class More(Turns):
         pass
 
-    assert isinstance(vars(MultiEnv)["turn"], property)
     assert Turns().turn is None
     for kind, acting in ((Mixed, ("second",)), (Asking, ("first",)), (More, ("c",))):
         env = kind()

@@ -150,21 +150,8 @@ def test_an_error_names_the_leaf_what_was_expected_and_what_came(spec, value, me
     assert not envoi.contains(spec, value)
 
 
-JUNK = [
-    None,
-    "x",
-    1.5,
-    (),
-    {},
-    [],
-    object(),
-    np.array("a"),
-    np.array([None]),
-    np.zeros((1, 0, 2)),
-    (0, 1, 2),
-    b"",
-    True,
-]
+JUNK = [None, "x", 1.5, (), {}, [], object(), (0, 1, 2), b"", True]
+JUNK += [np.array("a"), np.array([None]), np.zeros((1, 0, 2))]
 
 
 @given(specs(), st.sampled_from(JUNK))

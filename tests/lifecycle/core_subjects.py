@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from machine import Subject
 from small_models import Diary
+from traces import spoil
 from walks import CORES, TurnHerd
 
 import envoi
@@ -49,7 +50,7 @@ def play(env, call):
         seed, how, restart = rest
         action = action_for(env, seed, how)
         result = env.step(action) if restart is None else env.step(action, np.array(restart))
-        _spoil(action)
+        spoil(action)
         return result
     if kind == "pause":
         return env.step(action_for(env, rest[0]), hold=~np.array(rest[1]))
@@ -68,16 +69,6 @@ def action_for(env, seed, how="right"):
         return envoi.sample(env.action_spec, rng)
     each = [envoi.sample(env.action_spec, rng) for _ in range(env.batch_size - (how == "too few"))]
     return stack(env.action_spec, each)
-
-
-def _spoil(action):
-    """Writes into all of an action."""
-    if isinstance(action, dict):
-        for part in action.values():
-            _spoil(part)
-        action.clear()
-    elif isinstance(action, np.ndarray) and action.flags.writeable:
-        action[...] = 0
 
 
 ONE = {"state": lambda env: env.state, "observation": lambda env: env.observation, "render": lambda env: env.render()}
