@@ -556,9 +556,6 @@ def test_an_episode_ends_though_its_watcher_fails():
         env.step(1)
 
 
-# One function.
-
-
 @pytest.mark.parametrize("n", [0, 1, 3, 6])
 def test_a_chain_of_wrappers_is_one_function(n):
     text = explain(chain("Drifting", ["all", "memory", "limit", "history", "reward", "noting"][:n]))
@@ -582,9 +579,6 @@ def test_what_a_change_does_not_define_costs_nothing():
 @pytest.mark.parametrize(("model", "varies"), [("Drifting", False), ("Discounted", True)])
 def test_forms_look_only_at_values_that_vary(model, varies):
     assert ("'discount'" in explain(to_gymnasium(chain(model, ["reward", "memory"])))) == varies
-
-
-# Another rewarder.
 
 
 def test_a_held_step_follows_a_rewarder_set_later():

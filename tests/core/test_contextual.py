@@ -44,9 +44,6 @@ def ids(env, n=4, **first):
     return [env.reset(**(first if i == 0 else {})).info["context_id"] for i in range(n)]
 
 
-# What the agent sees.
-
-
 @pytest.mark.parametrize(
     ("options", "size"),
     [
@@ -214,9 +211,6 @@ def test_build_observation_space_sets_bounds_and_may_be_called_again():
     envoi.validate(env.observation_spec, env.reset(seed=0).observation)
 
 
-# Which context.
-
-
 def test_a_selector_is_given_as_one_or_by_its_class():
     by_class = {"context_selector": Static, "context_selector_kwargs": {"context_id": "c"}}
     for arguments in ({"context_selector": Static("c")}, by_class):
@@ -322,9 +316,6 @@ def test_a_logger_is_called_for_each_episode():
                 env.step(env.sample_action())
         env.reset()
     assert trials.told == told == [(0, 0, 2.0), (1, 3, 1.0), (2, 5, 0.5), (3, 9, 2.0)]
-
-
-# How it reaches the environment.
 
 
 def trajectory(env, n=20):
@@ -455,9 +446,6 @@ def test_a_factorys_models_keep_their_contexts_in_lanes():
     assert lanes() == ([9.0, 9.0],) * 2
 
 
-# Batches and several agents.
-
-
 @pytest.mark.parametrize(
     "make", [Pendulum, lambda: envoi.Validated(CartPole()), lambda: envoi.as_single(envoi.as_multi(Pendulum()))]
 )
@@ -496,9 +484,6 @@ def test_normal_distributions_keep_to_what_an_import_allows():
     imported = load("gymnasium:Pendulum-v1")
     env = Contextual(imported, context_selector=Sampled([NormalFloat("m", 1.0, 0.5), UniformFloat("dt", 0.01, 0.1)]))
     envoi.validate(env.observation_spec, env.reset(seed=0).observation)
-
-
-# Lanes.
 
 
 def lane_ids(lanes, **arguments):
@@ -675,9 +660,6 @@ def test_agents_that_see_different_things_see_the_same_context():
         assert {info["context_id"] for info in env.step(env.sample_actions()).infos.values()} == {int(wind - 3)}
 
 
-# The life of one.
-
-
 @pytest.mark.parametrize("make", [
     lambda: pendulum(MASSES, add_gaussian_noise_to_context=True, context_selector=Random),
     lambda: envoi.batch(pendulum(MASSES, context_selector=Random), 3),
@@ -725,9 +707,6 @@ def test_observations_lie_in_their_spec(seed, scale, noise, in_dict):
             step = env.step(env.sample_action())
             envoi.validate(env.observation_spec, step.observation)
             over = step.terminated
-
-
-# Bad input.
 
 
 @pytest.mark.parametrize(
@@ -794,21 +773,6 @@ def test_a_rewarder_that_was_set_applies_to_what_a_factory_makes():
         assert env.step(0).reward == 7.0
 
 
-@pytest.mark.parametrize("lanes", [None, 1, 2])
-@pytest.mark.parametrize(
-    "refused", [{"seed": -4}, {"seed": [1, 2, 3]}, {"options": {"context": {"g": "x"}}}, {"options": {"g": -9e9}}]
-)
-def test_a_refused_reset_chooses_no_context(lanes, refused):
-    options = {"context_selector": Random, "add_gaussian_noise_to_context": True, "n_envs": lanes}
-    env, other = pendulum(MASSES, **options), pendulum(MASSES, **options)
-    assert exact(env.reset(seed=3)) == exact(other.reset(seed=3))
-    for _ in range(4):
-        with pytest.raises((SpecError, ContextError)):
-            env.reset(**refused)
-        assert (env.context_id, env.context) == (other.context_id, other.context)
-        assert exact(env.reset()) == exact(other.reset())
-
-
 @pytest.mark.parametrize("lanes", [None, 3])
 @pytest.mark.parametrize("options", [{}, {"obs_context_as_dict": True}, {"obs_context_as_dict": False}])
 def test_observations_share_no_context_that_can_be_changed(lanes, options):
@@ -826,9 +790,6 @@ def test_observations_share_no_context_that_can_be_changed(lanes, options):
         return [np.asarray(leaf)[..., -1:].tolist() if np.ndim(leaf) else float(leaf) for _, leaf in leaves]
 
     assert [seen(one) for one in played(spoils=True)] == [seen(one) for one in played(spoils=False)]
-
-
-# A step of lanes that is refused, and a reset that fails, leave everything as it was.
 
 
 class Weighed(Steps):

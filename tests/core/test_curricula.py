@@ -44,9 +44,6 @@ def close(values, expected, tolerance=1e-9):
     np.testing.assert_allclose(values, expected, rtol=0, atol=tolerance)
 
 
-# Prioritized level replay.
-
-
 def replay_with_staleness(**arguments):
     """A replay of which a, b, c, d were last chosen 3, 0, 1, 2 choices ago, with scores .5, 2, .1, 1; e has none."""
     for seed in range(10_000):
@@ -164,9 +161,6 @@ def test_mutation_extends_a_set():
     assert max(context["x"] for context in curriculum.contexts.values()) >= 100
 
 
-# Learning progress.
-
-
 def test_learning_progress_equals_the_figures_of_omni():
     curriculum = LearningProgress(baseline={"c": 0.5}, uniform=0, update_every=4)
     begun(curriculum, {key: FIVE[key] for key in "abcd"})
@@ -191,9 +185,6 @@ def test_bounds_make_success_of_returns():
         curriculum.tell([row("a", 5.0), row("b", 11.0)])
     assert curriculum.statistics["episodes"].sum() == 1, "a refused call has no effect"
     curriculum.tell([row("b", total=10 + 1e-12)])  # a sum of rounded rewards
-
-
-# Self-paced learning.
 
 
 def moved(bound, returns, n=6):
@@ -229,9 +220,6 @@ def test_the_distribution_reaches_its_target():
         curriculum.tell([row(key, 1.0, context=context) for key, context in asked])
     close(curriculum.mean, (1, 3), 0.05)
     close(curriculum.std, (0.3, 0.2), 0.05)
-
-
-# Stages and boxes.
 
 
 def test_stages_promote_and_fall_back():
@@ -277,9 +265,6 @@ def test_a_box_moves_with_successes():
     assert curriculum.box == {"x": (0, 2)}
 
 
-# Of the user.
-
-
 def test_a_function_weighs_contexts():
     array = begun(Custom(lambda table: np.nan_to_num(table["return"])))
     by_id = begun(Custom(lambda table: {"b": 3, "c": 1}))
@@ -310,8 +295,6 @@ def test_statistics_are_means_by_context():
     assert (table["return"][1], table["length"][1], table["success"][1]) == (2, 3, 1)
     assert np.isnan([table["return"][0], table["success"][0]]).all()
 
-
-# Sequences.
 
 MADE = {
     "sequential": (lambda: Sequential([["a", "b"], ["c", "d"]], window=3, margin=0.1, seed=5), FIVE, None),
@@ -417,9 +400,6 @@ def test_rows_of_a_call_count_one_by_one(places, n):
     assert one.weights.tolist() == other.weights.tolist()
     places = one.select_places(np.random.default_rng(), n)
     assert [one.contexts_keys[place] for place in places] == [ask(other) for _ in range(n)]
-
-
-# Bad input.
 
 
 @pytest.mark.parametrize(
