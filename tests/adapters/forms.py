@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 from absent import is_absent, optional
 from gymnasium.vector import VectorEnv
-from traces import exact as exact_value
+from traces import exact
 
 import envoi
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete
@@ -39,17 +39,6 @@ VecEnv = optional("stable_baselines3.common.vec_env", "VecEnv")
 ToSB3, FromSB3 = (optional("envoi.adapters.sb3", name) for name in ("ToSB3", "FromSB3"))
 
 LANES = 3
-
-
-def exact(value):
-    """`traces.exact`, also of arrays of objects, whose bytes are addresses."""
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        return [exact(part) for part in value]
-    if isinstance(value, dict):
-        return [(key, exact(part)) for key, part in value.items()]
-    if isinstance(value, (list, tuple)):
-        return (type(value), [exact(part) for part in value])
-    return exact_value(value)
 
 
 # Core environments.

@@ -354,14 +354,8 @@ SUITES: dict[str, dict[str, Callable[..., None]]] = {
     "gymnasium": {"check_env": gymnasiums_check, "Stable-Baselines3": stable_baselines3s_check},
     "dm_env": {"EnvironmentTestMixin": dm_envs_mixin},
     "tf_agents": {"light types": tf_agents_validation},
-    "pettingzoo": {"parallel_api_test": parallel_api_test, "parallel_seed_test": parallel_seed_test},
-    "pettingzoo_aec": {
-        "api_test": api_test,
-        "seed_test": seed_test,
-        "max_cycles_test": max_cycles_test,
-        "render_test": render_test,
-        "state_test": state_test,
-    },
+    "pettingzoo": {one.__name__: one for one in (parallel_api_test, parallel_seed_test)},
+    "pettingzoo_aec": {one.__name__: one for one in (api_test, seed_test, max_cycles_test, render_test, state_test)},
     "rllib": {
         "check_env": gymnasiums_check_of_rllibs_form,
         "SingleAgentEnvRunner": single_agent_env_runner("sync"),

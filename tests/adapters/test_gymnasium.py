@@ -47,22 +47,6 @@ def test_third_party_wrapper_of_gymnasium_keeps_a_core_environment_as_it_was(scr
     assert core_trace(through(Scripted(*script)), seeds) == core_trace(Scripted(*script), seeds)
 
 
-@examples(300)
-@given(st.lists(lines, min_size=1, max_size=4), st.integers(0, 99))
-def test_an_imported_step_is_the_sources_with_its_discount_read_from_info(script, seed):
-    script = [*script, Line(terminated=True)]
-    env, source = from_gymnasium(Source(*script)), Source(*script)
-    for _ in range(2):
-        exactly(env.reset(seed=seed).observation, source.reset(seed=seed)[0])
-        for line in script:
-            step, (observation, reward, terminated, truncated, _) = env.step(5), source.step(5)
-            exactly(tuple(step[:4]), (observation, reward, terminated, truncated))
-            exactly(step.discount, float(not line.terminated) if line.discount is None else line.discount)
-            exactly(step.info, dict(line.info))
-            if step.terminated or step.truncated:
-                break
-
-
 def test_a_third_party_discount_that_is_not_a_number_stays_in_info():
     env = from_gymnasium(Source(Line(info={"discount": "20 % off"})))
     env.reset()

@@ -159,6 +159,8 @@ def test_a_source_may_change_its_list_of_agents_in_place():
 
     joining = (Scene(("zoe",)), Scene(("zoe", "adam")), Scene((), terminated=AGENTS))
     assert played(from_pettingzoo(InPlace(*joining))) == played(from_pettingzoo(ParallelSource(*joining)))
+    with pytest.raises(EpisodeError, match=r"\['adam'\] left"):
+        played(from_pettingzoo(InPlace(BOTH, Scene(("zoe",)), Scene())))
 
 
 BOTH = Scene(("zoe", "adam"))

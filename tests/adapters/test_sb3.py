@@ -5,7 +5,6 @@ import copy
 import gymnasium
 import numpy as np
 import pytest
-import torch
 from forms import PlainWalk
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from sb3_contrib import MaskablePPO
@@ -431,25 +430,6 @@ def test_wrappers_of_stable_baselines3_around_a_form(gives):
 
 
 # Learning.
-
-
-def learned(venv, steps=64):
-    """The weights and the logged values of a small PPO."""
-    torch.manual_seed(0)
-    model = PPO("MlpPolicy", VecMonitor(venv), n_steps=16, batch_size=16, n_epochs=1, seed=0, device="cpu")
-    model.learn(steps * venv.num_envs)
-    logged = {name: value for name, value in model.logger.name_to_value.items() if not name.startswith("time/")}
-    weights = {name: value.numpy().tobytes() for name, value in model.policy.state_dict().items()}
-    return weights, logged, list(model.ep_info_buffer)
-
-
-def test_ppo_learns_the_same_weights_as_on_a_dummy_vec_env():
-    make = lambda: envoi.TimeLimit(Ends(), 4)  # noqa: E731
-    (weights, logged, episodes), (others, values, told) = learned(lanes(make)), learned(dummy(make))
-    assert weights == others
-    assert logged == pytest.approx(values, nan_ok=True)
-    assert len(episodes) > 20
-    assert [(one["r"], one["l"]) for one in episodes] == [(one["r"], one["l"]) for one in told]
 
 
 class Countdown(envoi.Model):
