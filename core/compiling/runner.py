@@ -221,9 +221,10 @@ class Runner:
         """Raises the error of a lane whose action is out of bounds; not of one whose episode has ended."""
         n, acts = self._n, ~(restart | self.arrays["hold"] | self.before[-3])
         for one, leaf in zip(self.plan.actions, (actions,) if self.plan.has_one_action else actions, strict=True):
-            low, high = one.bounds or (leaf, leaf)
-            lane = int((((leaf < low) | (leaf > high)).reshape(n, -1).any(1) & acts).argmax())
-            if ((leaf[lane] < low) | (leaf[lane] > high)).any():
+            low, high = one.bounds or (np.array(-np.inf), np.array(np.inf))
+            wrong = ((leaf < low) | (leaf > high)).reshape(n, -1).any(1) & acts
+            if wrong.any():
                 is_one = low.min() == low.max() and high.min() == high.max()
                 bounds = f"{low.min()} … {high.max()}" if is_one else f"{low} … {high}"
-                raise SpecError(f"{one.path}: expected values of {bounds}, got {leaf[lane]} in lane {lane}")
+                lane, found = wrong.argmax(), leaf[wrong][0]
+                raise SpecError(f"{one.path}: expected values of {bounds}, got {found} in lane {lane}")
