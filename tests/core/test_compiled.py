@@ -254,6 +254,16 @@ def test_a_compiled_model_continues_from_a_state_that_is_set():
     assert env.step(1).reward == env.state.position
 
 
+def test_a_kernel_that_comes_later_is_called_directly(monkeypatch):
+    env = copy.deepcopy(envoi.compiled(Pole()))
+    env.reset(seed=0)
+    for _ in range(4):
+        env.step(0)
+        env.lanes.choice.limit = 0.0
+    monkeypatch.delattr(envoi.CompiledModel.__base__, "step_alone")
+    assert env.step(1).reward == 1.0
+
+
 @every_wrapper
 @pytest.mark.parametrize("make", [envoi.compiled, lambda env: envoi.batch(env, 2, compiled=True)])
 def test_explain_shows_the_kernel(around, make):

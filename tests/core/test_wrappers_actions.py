@@ -289,7 +289,7 @@ WRONG = [
     (lambda: envoi.ActionDiscretize(Told([envoi.Array((), "float32", 0)]), 3), r"action\[0\]: expected finite bounds"),
     *((partial(envoi.ActionDiscretize, PENDULUM, n), "integers of at least 2") for n in (1, 2.5, [3, 3], "many")),
     (lambda: envoi.ActionDiscretize(Told({"a": REAL}), {"b": 3}), "num_actions: expected keys"),
-    *((partial(envoi.ActionDiscretize, Told(REAL), 300, dtype=one), "that holds") for one in ("int8", "float32", "?")),
+    *((partial(envoi.ActionDiscretize, Told(REAL), 300, dtype=x), "that holds") for x in ("int8", "float32", "number")),
     (lambda: envoi.ActionDiscretize(Told([REAL, REAL]), 300, dtype="int8"), "an integer dtype that holds the numbers"),
     *((partial(told, envoi.ActionDiscretize(PENDULUM, 5), n), "action: expected integers") for n in (-1, 5, 1.5, "a")),
     (lambda: envoi.OneHotAction(Told([OPEN])), "expected an action whose integers have bounds"),
