@@ -605,17 +605,12 @@ def test_a_lane_is_the_environment_alone_that_has_its_number_and_seed():
         lanes = envoi.Lanes(made)
         lanes.assign_lane(2)
         begun = lanes.reset(seed=[7, 7, 8]).observation
+        random = type(made[0].context_selector) is not RoundRobin
+        assert exact(begun[0]) == exact(begun[1]) or not random  # random numbers are of the seed, whatever the lane
         for index, seed in enumerate((7, 7, 8)):
             alone = make()
             alone.assign_lane(2 + index)
             np.testing.assert_array_equal(alone.reset(seed=seed).observation, begun[index])
-
-
-def test_samples_follow_from_the_seed_whatever_the_lane():
-    env = numbered(9, context_selector=Random)()
-    drawn = ids(env, 9, seed=4)
-    env.assign_lane(5)
-    assert ids(env, 9, seed=4) == drawn
 
 
 class Crowd(envoi.MultiModel):

@@ -144,22 +144,15 @@ def test_lanes_are_reported_one_by_one(kind, limit):
 def test_lanes_that_pause_take_no_steps():
     diary = Diary()
     env = contextual(envoi.batch(Corridor(), 2), diary)
+    env.assign_lane(6)  # from which lanes count on
     env.reset(seed=0)
     for hold in ([True, False], [False, True], [False, False], [False, False]):
         env.step(np.ones(2, int), None, np.array(hold))
     env.reset(mask=np.array([True, False]))
-    assert diary.ends == [(0, "short", 3, 0.0, True)]
+    assert diary.ends == [(6, "short", 3, 0.0, True)]
     env.step(np.ones(2, int))
     env.step(np.ones(2, int))
-    assert diary.ends[1:] == [(1, "long", 5, -1.0, True)]
-
-
-def test_lanes_count_on_from_the_first():
-    diary = Diary()
-    env = contextual(envoi.batch(Corridor(), 2), diary)
-    env.assign_lane(6)
-    play(env, 5)
-    assert [row["lane"] for row in diary.rows] == [6, 7]
+    assert diary.ends[1:] == [(7, "long", 5, -1.0, True)]
 
 
 def test_agents_share_an_episode():
