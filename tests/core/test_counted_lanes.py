@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -74,13 +75,8 @@ def around(make, compiled=True, kind=TimeLimit):
     return kind(envoi.batch(make(), N, compiled=compiled), LIMIT)
 
 
-def interpreted(make):
-    return around(make, False)
-
-
-def by_itself(make):
-    return around(make, False, Counted)
-
+interpreted = partial(around, compiled=False)
+by_itself = partial(around, compiled=False, kind=Counted)
 
 COMPILED = {"pole": Pole, "breeze": Breeze, "pendulum": Pendulum}
 BUNDLED = {"cartpole": CartPole, "gridworld": GridWorld, "catch": Catch, "maze": Maze}
