@@ -256,7 +256,7 @@ REFUSED = [
     (lambda m, s, a, rng: s._replace(x=1.0 if m.mode == "easy" else 2.0), r"line \d+\): .*mode is a str"),
     (lambda m, s, a, rng: s._replace(grid=np.zeros(3)), "a state has another than the first"),
     (type("Long", (Plain,), {"observe": lambda m, s, rng: np.zeros(3)}), "another shape than observation_spec"),
-    (type("Said", (Plain,), {"info": lambda m, s: {}}), r"Said\.info: dicts of single lanes cannot be compiled"),
+    (type("Noted", (Plain,), {"info": lambda m, s: {}}), r"Noted\.info: dicts of single lanes cannot be compiled"),
     (Unpaid, r"Unpaid.reward \(.*line \d+\): it returns None; return a value on every path"),
     (Narrow, r"transition \(.*line \d+\): it computes \* of float and float32"),
     (Importing, r"Importing.transition \(test_.*line \d+\): it imports a module; do that at the top"),
