@@ -13,12 +13,16 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+import torch
 import tree
 from gymnasium import spaces
 from ray.rllib.connectors import env_to_module, module_to_env
 from ray.rllib.connectors.common.agent_to_module_mapping import AgentToModuleMapping
 from ray.rllib.connectors.common.module_to_agent_unmapping import ModuleToAgentUnmapping
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.distribution.torch.torch_distribution import TorchCategorical
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
+from ray.rllib.core.rl_module.torch import TorchRLModule
 from ray.rllib.utils.metrics import RLMODULE_INFERENCE_TIMER
 from ray.rllib.utils.spaces.space_utils import clip_action, unbatch, unsquash_action
 
@@ -62,15 +66,11 @@ class Acting:
 
     def __init__(self, runner: Any, explore: bool) -> None:
         self._module, self._metrics, self._explore = runner.module, runner.metrics, explore
-        self._arguments = dict[str, Any](
-            rl_module=runner.module,
-            episodes=runner._ongoing_episodes,
-            explore=explore,
-            shared_data={},
-            metrics=runner.metrics,
-        )
+        # What RLlib passes besides, these connectors do not read.
+        self._arguments = {"rl_module": runner.module, "episodes": runner._ongoing_episodes, "explore": explore}
         pipelines = runner._env_to_module, runner._module_to_env
         self._before, self._after = ([one for one in each.connectors if type(one) in _RUN] for each in pipelines)
+        self._forward = _forward_of(runner.module, "forward_exploration" if explore else "forward_inference")
         self._forwards, self._inference = 0, 0.0
         self._trained: list[Any] = []
 
@@ -98,11 +98,31 @@ class Acting:
 
     def outputs(self, batch: dict[Any, Any], t: int) -> dict[Any, Any]:
         """Returns the arrays that the module and RLlib's choice of actions compute from the observations."""
-        begin, module = time.perf_counter(), self._module
-        batch = module.forward_exploration(batch, t=t) if self._explore else module.forward_inference(batch)
+        begin = time.perf_counter()
+        batch = self._forward(batch, t=t) if self._explore else self._forward(batch)
         self._inference += time.perf_counter() - begin
         self._forwards += 1
+        if self._explore:
+            _sample_categorical(self._module, batch)
         return self._connect(self._after, batch)
+
+
+def _forward_of(module: Any, name: str) -> Any:
+    """Returns a module's forward method, without the switch to evaluation and back if that is RLlib's."""
+    is_rllibs = getattr(type(module), name) is getattr(TorchRLModule, name) and name not in vars(module)
+    return getattr(module, f"_{name}" if is_rllibs else name)
+
+
+def _sample_categorical(module: Any, outputs: dict[str, Any]) -> None:
+    """Samples actions where RLlib would by a `TorchCategorical`, whose objects take longer than these operations."""
+    logits = outputs.get(Columns.ACTION_DIST_INPUTS)
+    if type(logits) is not torch.Tensor or logits.ndim != 2 or Columns.ACTIONS in outputs:
+        return
+    if module.get_exploration_action_dist_cls() is TorchCategorical:
+        log_probabilities = logits - logits.logsumexp(-1, keepdim=True)
+        choices = torch.multinomial(torch.softmax(log_probabilities, -1), 1, True)
+        outputs[Columns.ACTIONS] = choices[:, 0]
+        outputs.setdefault(Columns.ACTION_LOGP, log_probabilities.gather(-1, choices)[:, 0])
 
 
 class Scaling:

@@ -22,17 +22,7 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.env.vector.sync_vector_multi_agent_env import SyncVectorMultiAgentEnv
 from ray.rllib.utils import force_list
-from ray.rllib.utils.metrics import (
-    NUM_AGENT_STEPS_SAMPLED,
-    NUM_AGENT_STEPS_SAMPLED_LIFETIME,
-    NUM_ENV_STEPS_SAMPLED,
-    NUM_ENV_STEPS_SAMPLED_LIFETIME,
-    NUM_EPISODES,
-    NUM_EPISODES_LIFETIME,
-    NUM_MODULE_STEPS_SAMPLED,
-    NUM_MODULE_STEPS_SAMPLED_LIFETIME,
-    WEIGHTS_SEQ_NO,
-)
+from ray.rllib.utils import metrics as keys
 from ray.rllib.utils.spaces.space_utils import batch, get_base_struct_from_space
 from ray.util.debug import log_once
 
@@ -226,7 +216,7 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
 
     def _add_steps(self, actions: Any, columns: dict[str, Any], step: Any) -> tuple[int, int]:
         observations, rewards, _, _, infos = step
-        columns[WEIGHTS_SEQ_NO] = np.full(self.num_envs, self._weights_seq_no)
+        columns[keys.WEIGHTS_SEQ_NO] = np.full(self.num_envs, self._weights_seq_no)
         self._rollout.add(actions, columns, rewards, observations, infos, time.perf_counter())
         stepped = self.num_envs - len(self._ended)
         return stepped, stepped
@@ -256,7 +246,7 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
         if _START in self._heard:
             episode.add_env_reset(*self._rollout.latest(lane))
         self._make_on_episode_callback(_START, lane, self._ongoing_episodes)
-        self._rollout.start_time(episode)
+        episode._start_time = time.perf_counter()
 
     def _end(self, lane: int, terminated: bool, truncated: bool) -> SingleAgentEpisode:
         episode = self._ongoing_episodes[lane]
@@ -357,7 +347,7 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
                 for agent, value in by_lane[lane].items():
                     outputs[agent][column] = value
             for extra in outputs.values():
-                extra[WEIGHTS_SEQ_NO] = self._weights_seq_no
+                extra[keys.WEIGHTS_SEQ_NO] = self._weights_seq_no
             episode.add_env_step(
                 observations, actions[lane], rewards, infos,
                 terminateds=terminateds, truncateds=truncateds, extra_model_outputs=outputs,
@@ -428,16 +418,16 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
         if not self._env_steps:
             return
         log = self.metrics.log_value
-        log(NUM_ENV_STEPS_SAMPLED, self._env_steps, reduce="sum")
-        log(NUM_ENV_STEPS_SAMPLED_LIFETIME, self._env_steps, reduce="lifetime_sum", with_throughput=True)
+        log(keys.NUM_ENV_STEPS_SAMPLED, self._env_steps, reduce="sum")
+        log(keys.NUM_ENV_STEPS_SAMPLED_LIFETIME, self._env_steps, reduce="lifetime_sum", with_throughput=True)
         if self._episodes_ended:
-            log(NUM_EPISODES, self._episodes_ended, reduce="sum")
-            log(NUM_EPISODES_LIFETIME, self._episodes_ended, reduce="lifetime_sum")
+            log(keys.NUM_EPISODES, self._episodes_ended, reduce="sum")
+            log(keys.NUM_EPISODES_LIFETIME, self._episodes_ended, reduce="lifetime_sum")
         for (agent, module), steps in self._agent_steps.items():
-            log((NUM_AGENT_STEPS_SAMPLED, str(agent)), steps, reduce="sum")
-            log((NUM_AGENT_STEPS_SAMPLED_LIFETIME, str(agent)), steps, reduce="lifetime_sum")
-            log((NUM_MODULE_STEPS_SAMPLED, module), steps, reduce="sum")
-            log((NUM_MODULE_STEPS_SAMPLED_LIFETIME, module), steps, reduce="lifetime_sum")
+            log((keys.NUM_AGENT_STEPS_SAMPLED, str(agent)), steps, reduce="sum")
+            log((keys.NUM_AGENT_STEPS_SAMPLED_LIFETIME, str(agent)), steps, reduce="lifetime_sum")
+            log((keys.NUM_MODULE_STEPS_SAMPLED, module), steps, reduce="sum")
+            log((keys.NUM_MODULE_STEPS_SAMPLED_LIFETIME, module), steps, reduce="lifetime_sum")
         self._env_steps = self._episodes_ended = 0
         self._agent_steps.clear()
 

@@ -14,9 +14,6 @@ from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
 from .acting import items_of
 
-LaneInfos = list[dict[str, Any]]
-"""One info per lane."""
-
 _KEPT = 64
 """Rows that no lane needs are dropped once there are this many, and they are at least half of all rows."""
 
@@ -28,7 +25,7 @@ class Rollout:
     step was made, the action, reward and outputs of the module. The last row holds only an observation and its info.
     """
 
-    def __init__(self, observations: Any, infos: LaneInfos, blank: SingleAgentEpisode) -> None:
+    def __init__(self, observations: Any, infos: list[Any], blank: SingleAgentEpisode) -> None:
         self._begins = [0] * len(infos)  # of each lane, the first row that is still needed
         self._lookbacks = [0] * len(infos)  # rows of it that are only for looking back
         self._observations, self._infos = [_copy(observations)], [infos]
@@ -52,7 +49,7 @@ class Rollout:
         return len(self._times) - self._begins[lane] - self._lookbacks[lane]
 
     def add(
-        self, actions: Any, outputs: dict[str, Any], rewards: Any, observations: Any, infos: LaneInfos, time: float
+        self, actions: Any, outputs: dict[str, Any], rewards: Any, observations: Any, infos: list[Any], time: float
     ) -> None:
         """Adds a step of all lanes, as copies, because an environment may use its arrays again."""
         now, known = {name: (np.shape(value), len(self._times)) for name, value in outputs.items()}, self._shapes
@@ -90,10 +87,6 @@ class Rollout:
             episode.id_, episode.t, episode.t_started = before.id_, before.t, before.t
             episode._custom_data = copy.deepcopy(before.custom_data)
         return episode
-
-    def start_time(self, episode: SingleAgentEpisode) -> None:
-        """Lets an episode measure its duration from the last step."""
-        episode._start_time = self._times[-1]
 
     def fill(self, episode: SingleAgentEpisode, lane: int, as_arrays: bool) -> None:
         """Puts a lane's rows since its begin into its episode, as arrays or as RLlib's lists of items."""
