@@ -80,7 +80,6 @@ ATTRIBUTES = [
     (MULTI_RUNNER, "_done_episodes_for_metrics _ongoing_episodes_for_metrics _env_to_module _module_to_env _weights_seq_no", AS_RLLIB),
     (MULTI_RUNNER, "_cached_to_module _shared_data num_env_steps_sampled_lifetime", RESUME),
     (SINGLE_EPISODE, "_start_time _last_step_time _custom_data t_started extra_model_outputs", EPISODES),
-    (MULTI_EPISODE, "_agent_to_module_mapping", EPISODES),
     (MULTI_EPISODE, "env_t_to_agent_t agent_t_started agent_episodes SKIP_ENV_TS_TAG", EPISODES),
     (BUFFER, "data lookback finalized", EPISODES),
     (SCALING, "_action_space_struct normalize_actions clip_actions", "compare Scaling with the connector"),

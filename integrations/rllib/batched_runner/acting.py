@@ -66,17 +66,15 @@ class Acting:
 
     def __init__(self, runner: Any, explore: bool) -> None:
         self._module, self._metrics, self._explore = runner.module, runner.metrics, explore
-        # What RLlib passes besides, these connectors do not read.
         self._arguments = {"rl_module": runner.module, "episodes": runner._ongoing_episodes, "explore": explore}
-        pipelines = runner._env_to_module, runner._module_to_env
-        self._before, self._after = ([one for one in each.connectors if type(one) in _RUN] for each in pipelines)
+        self._to_tensors = next(one for one in runner._env_to_module.connectors if type(one) in _RUN)
+        self._choose, self._to_arrays = (one for one in runner._module_to_env.connectors if type(one) in _RUN)
         self._forward = _forward_of(runner.module, "forward_exploration" if explore else "forward_inference")
         self._forwards, self._inference = 0, 0.0
-        self._trained: list[Any] = []
 
     def __enter__(self) -> Self:
         modules = self._module.values() if isinstance(self._module, MultiRLModule) else [self._module]
-        self._trained = [module for module in modules if getattr(module, "training", False)]
+        self._trained: list[Any] = [module for module in modules if getattr(module, "training", False)]
         for module in self._trained:
             module.eval()  # once; RLlib does and undoes it in each forward pass, a fifth of a step of 8 lanes
         return self
@@ -87,14 +85,9 @@ class Acting:
         if self._forwards:
             self._metrics.log_value(RLMODULE_INFERENCE_TIMER, self._inference / self._forwards)
 
-    def _connect(self, connectors: list[Any], batch: dict[Any, Any]) -> dict[Any, Any]:
-        for connector in connectors:
-            batch = connector(batch=batch, **self._arguments)
-        return batch
-
     def tensors(self, batch: dict[Any, Any]) -> dict[Any, Any]:
         """Converts the arrays of all observations for the module."""
-        return self._connect(self._before, batch)
+        return self._to_tensors(batch=batch, **self._arguments)
 
     def outputs(self, batch: dict[Any, Any], t: int) -> dict[Any, Any]:
         """Returns the arrays that the module and RLlib's choice of actions compute from the observations."""
@@ -104,7 +97,8 @@ class Acting:
         self._forwards += 1
         if self._explore:
             _sample_categorical(self._module, batch)
-        return self._connect(self._after, batch)
+        batch = self._choose(batch=batch, **self._arguments)
+        return self._to_arrays(batch=batch, **self._arguments)
 
 
 def _forward_of(module: Any, name: str) -> Any:

@@ -289,11 +289,16 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
         return observations, infos
 
 
-class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
-    """A multi-agent env runner that chooses the actions of all agents in all environments together.
+class _Unchecked(MultiAgentEpisode):
+    """An episode that is not checked again in each step, which takes a quarter of a sample."""
 
-    Steps in which no agent ends or joins are added to the episodes at once; RLlib's own code adds the others.
-    """
+    __slots__ = ()
+
+    def validate(self) -> None: ...
+
+
+class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
+    """A multi-agent env runner that chooses the actions of all agents in all environments together."""
 
     def __init__(self, config: Any, **arguments: Any) -> None:
         self._env_steps = self._episodes_ended = 0  # not logged yet
@@ -334,7 +339,7 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
 
     def _add_steps(self, actions: Any, columns: dict[str, Any], step: Any) -> tuple[int, int]:
         env_steps = agent_steps = 0
-        counts = self._agent_steps
+        counts, seq_no = self._agent_steps, self._weights_seq_no
         self._begun = set[int]()  # the lanes that were reset in this step
         for lane, (episode, *values) in enumerate(zip(self._ongoing_episodes, *step, strict=True)):
             observations, rewards, terminateds, truncateds, infos = values
@@ -342,22 +347,23 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
                 episode.add_env_reset(observations=observations, infos=infos)
                 self._begun.add(lane)
                 continue
-            outputs: dict[Any, dict[str, Any]] = {agent: {} for agent in actions[lane]} if columns else {}
+            outputs = {agent: {keys.WEIGHTS_SEQ_NO: seq_no} for agent in actions[lane]} if columns else {}
             for column, by_lane in columns.items():
                 for agent, value in by_lane[lane].items():
                     outputs[agent][column] = value
-            for extra in outputs.values():
-                extra[keys.WEIGHTS_SEQ_NO] = self._weights_seq_no
-            episode.add_env_step(
-                observations, actions[lane], rewards, infos,
-                terminateds=terminateds, truncateds=truncateds, extra_model_outputs=outputs,
-            )  # fmt: skip
+            episode.__class__ = _Unchecked
+            try:
+                episode.add_env_step(
+                    observations, actions[lane], rewards, infos,
+                    terminateds=terminateds, truncateds=truncateds, extra_model_outputs=outputs,
+                )  # fmt: skip
+            finally:
+                episode.__class__ = MultiAgentEpisode
             env_steps += 1
             agent_steps += len(observations)
             self._episodes_ended += episode.is_terminated or episode.is_truncated
-            modules = episode._agent_to_module_mapping
             for agent in observations:
-                counts[agent, modules[agent] if agent in modules else episode.module_for(agent)] += 1
+                counts[agent, episode.module_for(agent)] += 1
         self._env_steps += env_steps
         return env_steps, env_steps if self.config.count_steps_by == "env_steps" else agent_steps
 
@@ -367,6 +373,7 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
             self._make_on_episode_callback(_START if lane in self._begun else _STEP, lane, self._ongoing_episodes)
             if not (episode.is_terminated or episode.is_truncated):
                 continue
+            episode.validate()
             self._make_on_episode_callback(_END, lane, self._ongoing_episodes)
             self._prune_zero_len_sa_episodes(episode)
             ended.append(episode.to_numpy() if self.episodes_to_numpy else episode)
@@ -399,10 +406,10 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
 
     def _cut_episodes(self) -> list[MultiAgentEpisode]:
         before = self._ongoing_episodes
-        horizon = self.config.episode_lookback_horizon
-        self._ongoing_episodes = [episode.cut(len_lookback_buffer=horizon) for episode in before]
+        self._ongoing_episodes = [episode.cut(self.config.episode_lookback_horizon) for episode in before]
         cut = [episode for episode in before if episode.env_t > 0]  # the others have just begun
         for episode in cut:
+            episode.validate()
             self._ongoing_episodes_for_metrics[episode.id_].append(episode)
             self._prune_zero_len_sa_episodes(episode)
             if self.episodes_to_numpy:

@@ -164,7 +164,8 @@ class PartsEncoder(TorchModel, Encoder):
         observation = inputs[Columns.OBS]
         found: list[torch.Tensor] = []
         for (part, low, span), convolutions in zip(self._images, self.convolutions, strict=True):
-            pixels = (_leaf(observation, part).float() - low.to(_device(self))) / span.to(_device(self))
+            pixels = _leaf(observation, part).float()
+            pixels = (pixels - low.to(pixels.device)) / span.to(pixels.device)
             found.append(convolutions({Columns.OBS: pixels})[ENCODER_OUT])
         if self._rest:
             flat = torch.cat([_flat(part, _leaf(observation, part)) for part in self._rest], -1)
@@ -198,10 +199,6 @@ def _scale(space: Any) -> tuple[torch.Tensor, torch.Tensor]:
     if (low == low.flat[0]).all() and (span == span.flat[0]).all():
         low, span = low.flat[0], span.flat[0]
     return torch.as_tensor(low), torch.as_tensor(span)
-
-
-def _device(module: nn.Module) -> torch.device:
-    return next(module.parameters()).device
 
 
 @dataclass
