@@ -7,7 +7,6 @@ from absent import ABSENT
 from small_models import Steps
 
 import envoi
-from envoi import SpecError
 from envoi.adapters import FRAMEWORKS, load
 from envoi.integrations.cli.commands.bench import step_times
 
@@ -84,7 +83,7 @@ def test_a_form_that_is_not_measured_says_why(make, form, reason):
     ],
 )
 def test_wrong_settings_are_refused(make, options, message):
-    with pytest.raises(SpecError, match=message):
+    with pytest.raises(envoi.EnvoiError, match=message):
         step_times(make, **options)
 
 
