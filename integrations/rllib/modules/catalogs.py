@@ -153,8 +153,7 @@ class PartsEncoder(TorchModel, Encoder):
     def __init__(self, config: PartsEncoderConfig) -> None:
         TorchModel.__init__(self, config)
         Encoder.__init__(self, config)
-        images = [part for part in config.parts if part.is_image]
-        self._images = [(part, *_scale(part.space)) for part in images]
+        self._images = [(part, *_scale(part.space)) for part in config.parts if part.is_image]
         self._rest = [part for part in config.parts if part.size]
         self.convolutions = nn.ModuleList([one.build("torch") for one in config.convolutions])
         self.vector = None if config.vector is None else config.vector.build("torch")
