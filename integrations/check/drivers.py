@@ -102,9 +102,8 @@ class Driver(ABC):
 
     def step(self, actions: Mapping[Agent, Any]) -> Reply:
         """Steps once. Passes the objects in `actions`, which `encode_action` made, on without copying them."""
-        observation, reward, terminated, truncated, *discount, info = unpack(
-            self.env.step(actions[SINGLE]), self.size, "step"
-        )
+        values = unpack(self.env.step(actions[SINGLE]), self.size, "step")
+        observation, reward, terminated, truncated, *discount, info = values
         left = () if is_set(terminated) or is_set(truncated) else (SINGLE,)
         flags = {SINGLE: terminated}, {SINGLE: truncated}
         discounts = {SINGLE: discount[0]} if discount and discount[0] is not None else {}

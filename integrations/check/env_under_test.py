@@ -334,8 +334,7 @@ class MutationObserver:
     def _observe_info_identity(self, transition: Transition) -> None:
         for agent, info in transition.reply.infos.items():
             if isinstance(info, dict):
-                before = self._infos.get(id(info))
-                if before is not None:
+                if before := self._infos.get(id(info)):
                     reason = f"{self.driver.label('info', agent)}: the same dict as of {before[1]}"
                     self._violations.setdefault("info-stays", f"{reason} ({transition.where})")
                 # Held, so that no other object gets its address.
@@ -344,20 +343,16 @@ class MutationObserver:
     def _compare(self, held: Transition, when: str) -> None:
         """Reports the first value of each kind that differs from its copy."""
         reply, copies, label = held.reply, held.reply_copy, self.driver.label
-        found = [
-            ("observation", label("observation", a), one, copies.observations[a])
-            for a, one in reply.observations.items()
-        ]
+        parts = [("observation", reply.observations, copies.observations), ("action", held.actions, held.actions_copy)]
+        if self.driver.returns_infos:
+            parts.append(("info", reply.infos, copies.infos))
+        found = [(kind, label(kind, a), one, kept[a]) for kind, values, kept in parts for a, one in values.items()]
         if self.driver.kind == "multi":  # the mapping, too
             found.append(("observation", "observations", reply.observations, copies.observations))
-        if self.driver.returns_infos:
-            found += [("info", label("info", a), one, copies.infos[a]) for a, one in reply.infos.items()]
-        found += [("action", label("action", a), one, held.actions_copy[a]) for a, one in held.actions.items()]
         for kind, path, value, before in found:
             if f"{kind}-stays" not in self._violations and (difference := values_differ(before, value, path)):
                 source = "the action passed in" if kind == "action" else "the value returned by"
-                reason = f"{difference}: {source} {held.where} was changed by {when}"
-                self._violations[f"{kind}-stays"] = reason
+                self._violations[f"{kind}-stays"] = f"{difference}: {source} {held.where} was changed by {when}"
 
 
 ZERO_SUM = "zero_sum"
