@@ -497,3 +497,15 @@ def test_has_no_masks_without_any():
     assert not envs.has_attr("action_masks")
     with pytest.raises(AttributeError, match="action_masks"):
         envs.env_method("action_masks")
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_later_steps_leave_returned_arrays_alone(compiled):
+    form = to_sb3(envoi.batch(envoi.TimeLimit(envoi.models.CartPole(), 4), 2, compiled=compiled))
+    returned = [form.reset()]
+    for _ in range(9):
+        returned += form.step(np.ones(2, int))[:3]
+    held = copy.deepcopy(returned)
+    for _ in range(9):
+        form.step(np.zeros(2, int))
+    assert all(map(np.array_equal, returned, held))
