@@ -111,8 +111,7 @@ class Runner:
             "bits": np.zeros((n, 12), numbers),  # the addresses of the streams, see `find_streams`
         }
         # States, masks of ended lanes, indices of contexts, and numbers of steps; before and after a step.
-        kinds = (np.dtype(bool), numbers, numbers)
-        rows: list[list[Any]] = [[*plan.states.zeros(n), *(np.zeros(n, kind) for kind in kinds)] for _ in "ab"]
+        rows: list[list[Any]] = [[*plan.states.zeros(n), *(np.zeros(n, kind) for kind in "?qq")] for _ in "ab"]
         self.before, self.after = rows
         self._fresh = plan.states.zeros(n)  # initial states, if Python calls `initial`
         self.table, self._next_table = self._table(self.before, self.after), self._table(self.after, self.before)
@@ -225,6 +224,5 @@ class Runner:
             wrong = ((leaf < low) | (leaf > high)).reshape(n, -1).any(1) & acts
             if wrong.any():
                 is_one = low.min() == low.max() and high.min() == high.max()
-                bounds = f"{low.min()} … {high.max()}" if is_one else f"{low} … {high}"
-                lane, found = wrong.argmax(), leaf[wrong][0]
-                raise SpecError(f"{one.path}: expected values of {bounds}, got {found} in lane {lane}")
+                span = f"{low.min()} … {high.max()}" if is_one else f"{low} … {high}"
+                raise SpecError(f"{one.path}: expected values of {span}, got {leaf[wrong][0]} in lane {wrong.argmax()}")
