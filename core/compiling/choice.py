@@ -8,13 +8,14 @@ takes at most twice the time of the better choice. The values are the same befor
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from .. import tree
 from ..errors import EnvoiError, NotCompilable, SpecError
-from .compilation import EXPECTED, LOADING, is_on_disk, numba_version
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -62,6 +63,19 @@ def _compare(title: str, number: int, names: tuple[str, ...], values: Any, found
 
 Compiled: TypeAlias = bool | Literal["auto"]
 
+LOADING = 0.5
+"""Seconds that importing numba and loading a kernel from disk take."""
+
+EXPECTED = 3.0
+"""Seconds that compiling takes on an ordinary machine, numba's import included."""
+
+
+@cache
+def has_numba() -> bool:
+    """Returns True if numba is installed, without importing it."""
+    return find_spec("numba") is not None
+
+
 WAITING = "lanes are interpreted until their steps have taken as long as compiling"
 
 
@@ -71,7 +85,7 @@ def check_compiled(compiled: Any, workers: int | None = None) -> None:
         raise SpecError(f"compiled: expected True, False or 'auto', got {compiled!r}")
     if compiled is True and workers is not None:
         raise NotCompilable("compiled=True: lanes in workers are not compiled; leave out workers")
-    if compiled is True and numba_version() is None:
+    if compiled is True and not has_numba():
         raise NotCompilable("compiled=True: numba is not installed; pip install 'envoi[numba]'")
 
 
@@ -81,7 +95,7 @@ class Choice:
     def __init__(self, compiled: Compiled) -> None:
         self.wanted: Compiled = compiled
         # While it may still compile. Interpreted steps add to `spent`; after `limit` seconds, `advance` is called.
-        self.is_open = compiled is not False and numba_version() is not None
+        self.is_open = compiled is not False and has_numba()
         self.spent, self.limit = 0.0, LOADING
         self.reason = WAITING if self.is_open else "compiled=False" if compiled is False else "numba is not installed"
         self._plan: Plan | None = None
@@ -93,6 +107,8 @@ class Choice:
 
     def advance(self, make_plan: Callable[[], Plan], start: Callable[[Plan], None]) -> None:
         """Compiles if it is worthwhile by now."""
+        from .compilation import is_on_disk  # imported here, so that `import envoi` stays fast
+
         try:
             if self._plan is None:
                 self._plan = make_plan()

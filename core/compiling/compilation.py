@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2s
-from importlib.util import find_spec
+from importlib.metadata import version
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -26,23 +26,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import NotCompilable
-
-LOADING = 0.5
-"""Seconds that importing numba and loading a kernel from disk take."""
-
-EXPECTED = 3.0
-"""Seconds that compiling takes on an ordinary machine, numba's import included."""
-
-
-@cache
-def numba_version() -> str | None:
-    """Returns numba's version without importing it; None if it is not installed."""
-    if find_spec("numba") is None:
-        return None
-    from importlib.metadata import version  # imported here, so that `import envoi` stays fast
-
-    return version("numba")
-
 
 MARK = "envoi: "
 """Marks the start of envoi's reason in an error of numba, which adds lines before and after it."""
@@ -87,7 +70,7 @@ def _package_digest() -> bytes:
 
 def kernel_digest(sources: str) -> str:
     """Returns the name of a kernel, equal for kernels that compile to the same code."""
-    versions = (sys.version, np.__version__, numba_version(), platform.machine(), platform.system())
+    versions = (sys.version, np.__version__, version("numba"), platform.machine(), platform.system())
     return blake2s(repr((sources, versions)).encode() + _package_digest(), digest_size=12).hexdigest()
 
 

@@ -20,7 +20,8 @@ import numpy as np
 from ..authoring.model import Model
 from ..errors import NotCompilable
 from ..steps.program import maker, text_of
-from .compilation import author_function, is_constant, is_of_library, numba_version
+from .choice import has_numba
+from .compilation import author_function, is_constant, is_of_library
 from .layout import INSIDE, METHODS, Stream
 
 
@@ -256,7 +257,7 @@ class Functions:
 
     def can_begin(self, own_dtype: Any, context_dtype: Any) -> bool:
         """Returns True if `initial` can be compiled; otherwise it is called in Python and kernels get its states."""
-        if numba_version() is None:
+        if not has_numba():
             return True
         from numba import from_dtype, typeof
         from numba.core.errors import NumbaError, UnsupportedBytecodeError

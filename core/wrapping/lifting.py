@@ -13,7 +13,7 @@ from .. import tree
 from ..errors import SpecError
 from ..lane_values import lane, objects, stack
 from ..protocol.multi_env import MultiEnv
-from ..spec import SpecTree, zeros
+from ..spec import Spec, SpecTree, zeros
 from ..spec.base import shown
 from .change import SPECS, Change, Specs
 
@@ -134,7 +134,11 @@ class AgentMemory:
         """Adds the rewards that an agent received while it waited."""
         if agent not in paid:
             return reward
-        return tree.map_leaves(lambda _, one, other: one + other, self._env.reward_spec[agent], paid[agent], reward)
+
+        def added(leaf: Spec, one: Any, other: Any) -> Any:
+            return one + other
+
+        return tree.map_leaves(added, self._env.reward_spec[agent], paid[agent], reward)
 
     def recall(self, memory: Memories, observations: Mapping[Any, Any]) -> Memories:
         """Updates the memories of the agents that have observed."""
@@ -183,10 +187,13 @@ def over_agents(env: MultiEnv, changes: dict[Any, Change], action_spec: Any, kin
     if some.shared and some.begin:  # one memory, which knows neither actions nor observations
         first, later = some.begin, cast("Any", some.remember)
 
+        def begin_shared(observations: Any) -> Any:
+            return first(None)
+
         def remember_shared(memory: Any, *values: Any) -> Any:
             return later(memory, None, None, None)
 
-        begin, remember = lambda observations: first(None), later and remember_shared
+        begin, remember = begin_shared, later and remember_shared
 
     def called(functions: Mapping[Any, Any], agent: Any, memory: Any, *value: Any) -> Any:
         given = () if agent not in remembering else (memory if some.shared else memories.of(memory, agent),)

@@ -287,7 +287,7 @@ def test_compiled_models_have_names():
 
 
 def test_without_numba_batches_are_interpreted(monkeypatch):
-    monkeypatch.setattr("envoi.compiling.choice.numba_version", lambda: None)
+    monkeypatch.setattr("envoi.compiling.choice.has_numba", lambda: False)
     assert not envoi.batch(Pole(), 2).choice.is_open
     with pytest.raises(NotCompilable, match=r"pip install 'envoi\[numba\]'"):
         envoi.batch(Pole(), 2, compiled=True)

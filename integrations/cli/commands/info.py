@@ -20,7 +20,7 @@ from envoi.adapters import SCHEMES, TARGETS, load, losses, names_of
 from envoi.adapters.shared.exported import several_agents
 from envoi.batching.loop import why_interpreted
 from envoi.batching.model_lanes import ModelLanes
-from envoi.compiling.compilation import numba_version
+from envoi.compiling.choice import has_numba
 from envoi.context.features import text_of
 from envoi.spec.base import frozen
 from envoi.tree import leaves
@@ -147,7 +147,7 @@ def _lanes(env: envoi.Env | envoi.MultiEnv) -> str:
     if isinstance(batch, ModelLanes):
         reason = batch.obstacle()
         return "compiled, once that is worth the time" if not reason else f"interpreted: {reason}"
-    if isinstance(getattr(batch, "envs", (None,))[0], envoi.Model) and numba_version() is None:
+    if isinstance(getattr(batch, "envs", (None,))[0], envoi.Model) and not has_numba():
         return "interpreted: numba is not installed; pip install 'envoi[numba]'"
     return "a loop: only models are compiled"
 
