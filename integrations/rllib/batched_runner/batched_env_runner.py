@@ -289,14 +289,6 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
         return observations, infos
 
 
-class _Unchecked(MultiAgentEpisode):
-    """An episode that is not checked again in each step, which takes a quarter of a sample."""
-
-    __slots__ = ()
-
-    def validate(self) -> None: ...
-
-
 class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
     """A multi-agent env runner that chooses the actions of all agents in all environments together."""
 
@@ -351,14 +343,10 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
             for column, by_lane in columns.items():
                 for agent, value in by_lane[lane].items():
                     outputs[agent][column] = value
-            episode.__class__ = _Unchecked
-            try:
-                episode.add_env_step(
-                    observations, actions[lane], rewards, infos,
-                    terminateds=terminateds, truncateds=truncateds, extra_model_outputs=outputs,
-                )  # fmt: skip
-            finally:
-                episode.__class__ = MultiAgentEpisode
+            episode.add_env_step(
+                observations, actions[lane], rewards, infos,
+                terminateds=terminateds, truncateds=truncateds, extra_model_outputs=outputs,
+            )  # fmt: skip
             env_steps += 1
             agent_steps += len(observations)
             self._episodes_ended += episode.is_terminated or episode.is_truncated
@@ -373,7 +361,6 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
             self._make_on_episode_callback(_START if lane in self._begun else _STEP, lane, self._ongoing_episodes)
             if not (episode.is_terminated or episode.is_truncated):
                 continue
-            episode.validate()
             self._make_on_episode_callback(_END, lane, self._ongoing_episodes)
             self._prune_zero_len_sa_episodes(episode)
             ended.append(episode.to_numpy() if self.episodes_to_numpy else episode)
@@ -409,7 +396,6 @@ class BatchedMultiAgentEnvRunner(BatchedSampling, MultiAgentEnvRunner):
         self._ongoing_episodes = [episode.cut(self.config.episode_lookback_horizon) for episode in before]
         cut = [episode for episode in before if episode.env_t > 0]  # the others have just begun
         for episode in cut:
-            episode.validate()
             self._ongoing_episodes_for_metrics[episode.id_].append(episode)
             self._prune_zero_len_sa_episodes(episode)
             if self.episodes_to_numpy:
