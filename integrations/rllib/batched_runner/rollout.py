@@ -14,8 +14,43 @@ from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
 from .acting import items_of
 
-_KEPT = 64
-"""Rows that no lane needs are dropped once there are this many, and they are at least half of all rows."""
+
+class _Column:
+    """One value of all lanes in successive rows, as arrays with the lanes first: an episode's part is one slice."""
+
+    def __init__(self, value: Any, row: int, capacity: int) -> None:
+        self.first, self._like = row, None if isinstance(value, np.ndarray) else value
+        self._leaves = [np.zeros((len(leaf), capacity, *leaf.shape[1:]), leaf.dtype) for leaf in self._flat(value)]
+
+    def _flat(self, value: Any) -> list[Any]:
+        return [value] if self._like is None else tree.flatten(value)
+
+    def fits(self, value: Any) -> bool:
+        """Returns True if a value has the shapes of the column."""
+        return [leaf.shape[2:] for leaf in self._leaves] == [leaf.shape[1:] for leaf in self._flat(value)]
+
+    def put(self, row: int, value: Any) -> None:
+        """Copies the value of all lanes into a row."""
+        for index, part in enumerate(self._flat(value)):
+            leaf = self._leaves[index]
+            if leaf.dtype != part.dtype:  # random actions may be wider than a module's
+                narrows = np.can_cast(leaf.dtype, part.dtype, "same_kind")
+                leaf = leaf.astype(part.dtype if narrows else np.result_type(leaf, part), copy=False)
+                self._leaves[index] = leaf
+            leaf[:, row] = part
+
+    def rows(self, lane: int, start: int, stop: int) -> Any:
+        """Returns copies of a lane's values in some rows: nested arrays of shape (rows, …)."""
+        if self._like is None:
+            return self._leaves[0][lane, start:stop].copy()
+        return tree.unflatten_as(self._like, [leaf[lane, start:stop].copy() for leaf in self._leaves])
+
+    def move(self, start: int, stop: int, capacity: int) -> None:
+        """Drops the rows before `start` and makes room for others after `stop`."""
+        for index, leaf in enumerate(self._leaves):
+            self._leaves[index] = moved = np.zeros((len(leaf), capacity, *leaf.shape[2:]), leaf.dtype)
+            moved[:, : stop - start] = leaf[:, start:stop]
+        self.first = max(self.first - start, 0)
 
 
 class Rollout:
@@ -28,49 +63,63 @@ class Rollout:
     def __init__(self, observations: Any, infos: list[Any], blank: SingleAgentEpisode) -> None:
         self._begins = [0] * len(infos)  # of each lane, the first row that is still needed
         self._lookbacks = [0] * len(infos)  # rows of it that are only for looking back
-        self._observations, self._infos = [_copy(observations)], [infos]
-        self._actions, self._rewards = list[Any](), list[Any]()
-        self._outputs: list[dict[str, Any]] = []
-        # The shape of each output and the first row since which all have it, because exploring otherwise has others.
-        self._shapes: dict[str, tuple[Any, int]] = {}
-        self._times: list[float] = []  # after the step of each row
+        self._row, self._capacity = 0, 64
+        self._columns: dict[str, _Column] = {}
+        self._outputs: dict[str, _Column] = {}
+        self._infos, self._times = [infos], list[float]()  # the time after the step of each row
+        self._put("observations", 0, observations)
         self._blank = blank
         slots = (name for name in SingleAgentEpisode.__slots__ if hasattr(blank, name))
         self._attributes = [(name, getattr(blank, name)) for name in slots]
 
     def begin(self, lane: int, lookback: int = 0) -> None:
         """Begins an episode at a lane's last row; keeps `lookback` rows before it."""
-        last = len(self._times)
-        kept = min(lookback, last - self._begins[lane])
-        self._begins[lane], self._lookbacks[lane] = last - kept, kept
+        kept = min(lookback, self._row - self._begins[lane])
+        self._begins[lane], self._lookbacks[lane] = self._row - kept, kept
 
     def steps(self, lane: int) -> int:
         """Returns the number of steps that a lane has made since its episode began, without the lookback."""
-        return len(self._times) - self._begins[lane] - self._lookbacks[lane]
+        return self._row - self._begins[lane] - self._lookbacks[lane]
 
     def add(
         self, actions: Any, outputs: dict[str, Any], rewards: Any, observations: Any, infos: list[Any], time: float
     ) -> None:
         """Adds a step of all lanes, as copies, because an environment may use its arrays again."""
-        now, known = {name: (np.shape(value), len(self._times)) for name, value in outputs.items()}, self._shapes
-        self._shapes = {n: known[n] if n in known and known[n][0] == own[0] else own for n, own in now.items()}
-        self._actions.append(_copy(actions))
-        self._rewards.append(_copy(rewards))
-        self._outputs.append(outputs)
-        self._times.append(time)
-        self._observations.append(_copy(observations))
+        if self._row + 1 == self._capacity:
+            self._make_room()
+        row = self._row
+        # Exploring otherwise has other outputs, which have no past.
+        self._outputs = {name: self._outputs[name] for name in outputs if name in self._outputs}
+        for name, value in outputs.items():
+            if name not in self._outputs or not self._outputs[name].fits(value):
+                self._outputs[name] = _Column(value, row, self._capacity)
+            self._outputs[name].put(row, value)
+        self._put("actions", row, actions)
+        self._put("rewards", row, rewards)
+        self._put("observations", row + 1, observations)
         self._infos.append(infos)
-        start = min(self._begins)
-        if start >= max(_KEPT, len(self._times) // 2):
-            columns = self._observations, self._infos, self._actions, self._rewards, self._outputs, self._times
-            for column in columns:
-                del column[:start]
-            self._begins = [begin - start for begin in self._begins]
-            self._shapes = {name: (shape, first - start) for name, (shape, first) in self._shapes.items()}
+        self._times.append(time)
+        self._row = row + 1
+
+    def _put(self, name: str, row: int, value: Any) -> None:
+        if name not in self._columns:
+            self._columns[name] = _Column(value, row, self._capacity)
+        self._columns[name].put(row, value)
+
+    def _make_room(self) -> None:
+        """Drops the rows that no lane needs; doubles the capacity if more than half of them are needed."""
+        start, stop = min(self._begins), self._row + 1
+        self._capacity *= 1 if stop - start <= self._capacity // 2 else 2
+        for column in (*self._columns.values(), *self._outputs.values()):
+            column.move(start, stop, self._capacity)
+        del self._infos[:start], self._times[:start]
+        self._begins = [begin - start for begin in self._begins]
+        self._row -= start
 
     def latest(self, lane: int) -> tuple[Any, dict[str, Any]]:
         """Returns the last observation of a lane, as a copy, and its info."""
-        return items_of(_of_lane(self._observations[-1:], lane))[0], self._infos[-1][lane]
+        rows = self._columns["observations"].rows(lane, self._row, self._row + 1)
+        return items_of(rows)[0], self._infos[-1][lane]
 
     # Episodes.
 
@@ -90,20 +139,19 @@ class Rollout:
 
     def fill(self, episode: SingleAgentEpisode, lane: int, as_arrays: bool) -> None:
         """Puts a lane's rows since its begin into its episode, as arrays or as RLlib's lists of items."""
-        start, stop, lookback = self._begins[lane], len(self._times), self._lookbacks[lane]
+        start, stop, lookback = self._begins[lane], self._row, self._lookbacks[lane]
 
-        def buffer(like: InfiniteLookbackBuffer, column: list[Any]) -> InfiniteLookbackBuffer:
-            rows = _of_lane(column, lane)
-            missing = max(0, stop - start - len(column))
-            return _buffer(like, rows if as_arrays else items_of(rows), lookback - missing, as_arrays)
+        def buffer(like: InfiniteLookbackBuffer, column: _Column, stop: int = stop) -> InfiniteLookbackBuffer:
+            known = max(start, column.first)
+            rows = column.rows(lane, known, stop)
+            return _buffer(like, rows if as_arrays else items_of(rows), lookback - (known - start), as_arrays)
 
-        like = self._blank
-        episode.observations = buffer(like.observations, self._observations[start:])
-        episode.actions = buffer(like.actions, self._actions[start:])
-        episode.rewards = buffer(like.rewards, self._rewards[start:])
+        like, columns = self._blank, self._columns
+        episode.observations = buffer(like.observations, columns["observations"], stop + 1)
+        episode.actions = buffer(like.actions, columns["actions"])
+        episode.rewards = buffer(like.rewards, columns["rewards"])
         episode.infos = _buffer(like.infos, [infos[lane] for infos in self._infos[start:]], lookback, False)
-        columns = {n: [row[n] for row in self._outputs[max(start, k) :]] for n, (_, k) in self._shapes.items()}
-        outputs = {name: buffer(like.infos, column) for name, column in columns.items()}
+        outputs = {name: buffer(like.infos, column) for name, column in self._outputs.items()}
         if not as_arrays:
             weights: Any = outputs[WEIGHTS_SEQ_NO]
             weights.data = list(map(int, weights.data))
@@ -113,17 +161,6 @@ class Rollout:
         episode._last_step_time = self._times[stop - 1]
         if episode._start_time is None:
             episode._start_time = self._times[start + lookback]
-
-
-def _copy(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else tree.map_structure(np.copy, value)
-
-
-def _of_lane(rows: list[Any], lane: int) -> Any:
-    """Returns a lane's values in some rows: nested arrays of shape (rows, …)."""
-    if isinstance(rows[0], np.ndarray):
-        return np.array([row[lane] for row in rows])
-    return tree.map_structure(lambda *leaves: np.array([leaf[lane] for leaf in leaves]), *rows)
 
 
 def _buffer(like: InfiniteLookbackBuffer, data: Any, lookback: int, finalized: bool) -> InfiniteLookbackBuffer:
