@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickletools
 import traceback
 from collections import deque
@@ -54,7 +55,7 @@ def nearest_of_all(name: str, known: Collection[str]) -> str:
 def check_number(name: str, value: Any, least: float, whole: bool = True, above: bool = False, hint: str = "") -> None:
     """Checks that a value is a number, or a whole number, of at least `least`, or `above` it."""
     kind, expected = (int, "a whole number") if whole else (int | float, "a number")
-    if not isinstance(value, bool) and isinstance(value, kind):
+    if isinstance(value, kind) and not isinstance(value, bool) and not math.isnan(value):
         if value > least or (value == least and not above):
             return
         expected = f"a number above {least:g}" if above else f"at least {least:g}"

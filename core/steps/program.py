@@ -17,6 +17,7 @@ import linecache
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import count
 from textwrap import indent
 from types import CodeType
 from typing import Any, cast
@@ -118,6 +119,8 @@ def registers_read(lines: str, names: Iterable[str] = ()) -> tuple[str, ...]:
 _TEXTS: dict[str, str] = {}
 """The source of all written steps, by the file name of their code."""
 
+_NUMBERS = count(1)
+
 
 def titled(title: str, lines: str | Sequence[str]) -> list[str]:
     """Returns lines with a title above them as a comment; an empty list if there are no lines."""
@@ -134,7 +137,7 @@ def text_of(arguments: str, body: Sequence[str], objects: Iterable[str]) -> str:
 @cache
 def maker(text: str) -> Callable[..., Callable[..., Any]]:
     """Compiles the source of a step; the same source is compiled only once."""
-    file = f"<envoi step {len(_TEXTS) + 1}>"
+    file = f"<envoi step {next(_NUMBERS)}>"  # also of other threads
     # Without a modification time, so that `linecache.checkcache` keeps it.
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     _TEXTS[file] = text

@@ -18,6 +18,7 @@ from typing import Annotated, Any, cast
 import typer
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.spinner import Spinner
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
@@ -217,7 +218,7 @@ def command(name: str) -> Any:
         cast("Any", run).__signature__ = signature.replace(parameters=[*signature.parameters.values(), debug])
         paragraphs = (function.__doc__ or "").split("\n\n")
         first, *_ = lines = [" ".join(paragraph.split()) for paragraph in paragraphs]
-        app.command(name, cls=_Command, help="\n\n".join(lines), short_help=first)(run)
+        app.command(name, cls=_Command, help=escape("\n\n".join(lines)), short_help=first)(run)
         return function
 
     return add

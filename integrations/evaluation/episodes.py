@@ -28,6 +28,7 @@ from envoi.adapters import from_env, load
 from envoi.adapters.conversion import one_agent
 from envoi.adapters.shared.arrival import incoming
 from envoi.context import Contexts, ContextSet
+from envoi.context.features import plain
 from envoi.context.regions import REGIONS
 from envoi.protocol.process import Process
 from envoi.seeding import check_seed
@@ -121,7 +122,7 @@ def evaluate(
     """
     for what, number in (("episodes", episodes), ("lanes", lanes), ("workers", workers), ("max_steps", max_steps)):
         if number is not None:
-            check_number(what, number, 1)
+            check_number(what, plain(number), 1)
     check_seed(seed)
     if out is not None:
         check_parquet()

@@ -21,6 +21,7 @@ import numpy as np
 import envoi
 from envoi import adapters, tree
 from envoi.atomic_write import write_atomically
+from envoi.context.features import plain
 
 from ..env_contexts import contextual_of
 from ..errors import check_number, one_line
@@ -226,7 +227,7 @@ def evaluate_run(
     """
     from ..rllib import load_policy  # which imports RLlib
 
-    check_number("episodes", episodes, 1)
+    check_number("episodes", plain(episodes), 1)
     run = RunFolder(folder)
     settings, trial, _ = run.read_best()
     policy = load_policy(folder, explore=explore)

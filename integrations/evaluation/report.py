@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import envoi
+from envoi.context.features import plain
 from envoi.context.regions import REGIONS
 
 from ..errors import check_number
@@ -105,7 +106,7 @@ def report(
         envoi.EnvoiError: The evaluations are of different envs, incomplete or cannot be read; nothing is written then.
         OSError: A file cannot be read or written.
     """
-    check_number("resamples", resamples, 1)
+    check_number("resamples", plain(resamples), 1)
     if not 0 <= seed < 2**32:
         raise envoi.EnvoiError(f"seed: expected 0 to 2**32 - 1, got {seed}")
     if bounds is not None and not (all(map(math.isfinite, bounds)) and bounds[0] < bounds[1]):

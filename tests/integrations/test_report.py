@@ -207,7 +207,7 @@ def test_few_seeds_claim_nothing(tmp_path, cli, seeds):
 
 def test_maps_have_the_cells_that_were_measured_of_few_features(tmp_path):
     many = rows_of(np.ones((5, 6)))
-    report(many, tmp_path / "few", resamples=10)
+    report(many, tmp_path / "few", resamples=np.int64(10))
     text = (tmp_path / "few" / "report.html").read_text()
     assert len(re.findall(r"<title>1, 10 episodes</title>", text)) == 6  # of 18 cells
     for row in many:
