@@ -341,7 +341,9 @@ def test_files_hold_the_rows(tmp_path):
 
 def test_command_writes_the_rows(cli, trained, tmp_path, monkeypatch):
     out, say = tmp_path / "out", lambda: warnings.warn("the weights are new", stacklevel=1)
-    monkeypatch.setattr("envoi.integrations.evaluation.evaluate", lambda *a, **k: say() or say() or evaluate(*a, **k))
+    monkeypatch.setattr(
+        "envoi.integrations.cli.commands.results.evaluate", lambda *a, **k: say() or say() or evaluate(*a, **k)
+    )
     arguments = ["evaluate", trained, "--env", "python:weighed:in_two", "--episodes", "3", "--out", out]
     code, printed, err = cli(*arguments, "--contexts", "weight=1..3:3")
     assert (code, err) == (0, "")
