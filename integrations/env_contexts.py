@@ -14,6 +14,7 @@ from envoi.adapters.conversion import core_layers
 from envoi.adapters.shared.loss import warn_user
 from envoi.context import ContextRanges, read_contexts
 from envoi.lane_values import lane, stack
+from envoi.protocol.batch_env import step_of_lane
 from envoi.protocol.process import Process
 from envoi.wrapping.delegate import Around
 
@@ -117,20 +118,11 @@ class FirstLane(Around[BatchEnv], Env):
 
     def step(self, action: Any) -> Step:
         actions = stack(self.action_spec, [action] * self.env.batch_size)
-        observation, reward, terminated, truncated, discount, infos = cast(
-            "tuple[Any, ...]", self.env.step(actions, self._restart)
-        )
-        others = np.array(terminated | truncated)
+        step: Any = self.env.step(actions, self._restart)
+        others = np.array(step.terminated | step.truncated)
         others[0] = False
         self._restart = others if others.any() else None
-        return Step(
-            lane(self.observation_spec, observation, 0),
-            lane(self.reward_spec, reward, 0),
-            bool(terminated[0]),
-            bool(truncated[0]),
-            lane(self.discount_spec, discount, 0),
-            dict(infos[0]),
-        )
+        return step_of_lane(self, step, 0)
 
     @property
     def observation(self) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from .. import tree
 from ..authoring.model import Model
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported, nearest
 from ..lane_values import lane, put, take
-from ..protocol.batch_env import LANES_VALUES, Mask, check_count, masks_of
+from ..protocol.batch_env import LANES_VALUES, Mask, check_count, masks_of, step_of_lane
 from ..protocol.env import NOT_RESET, Env, Reset, Step, refuse_masks
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
@@ -88,15 +88,7 @@ class BatchModel(Model):
     def step(self, action: Any, restart: Any = None, hold: Any = None) -> Step:
         refuse_masks(restart, hold)
         actions = tree.map_leaves(lambda _, leaf: np.asarray(leaf)[None], self.action_spec, action)
-        observation, reward, terminated, truncated, discount, info = cast("Any", self.lanes.step(actions))
-        return Step(
-            lane(self.observation_spec, observation, 0),
-            lane(self.reward_spec, reward, 0),
-            bool(terminated[0]),
-            bool(truncated[0]),
-            lane(self.discount_spec, discount, 0),
-            info[0],
-        )
+        return step_of_lane(self, self.lanes.step(actions), 0)
 
     @property
     def context(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecError
-from ..lane_values import stack
+from ..lane_values import lane, stack
 from ..spec import SpecTree, sample
 from ..spec.base import shown
 from ..steps.flat import Finish, flat_step
@@ -185,8 +185,8 @@ class BatchEnv(Env):
         given = each_of(context, len(lanes))
         for name, value in native.context.items():
             columns[name] = list(value) if np.ndim(value) else [value] * self.batch_size
-            for index, lane in enumerate(lanes if name in given else ()):
-                columns[name][lane] = given[name][index]
+            for index, number in enumerate(lanes if name in given else ()):
+                columns[name][number] = given[name][index]
         native.context = columns
 
     def sample_action(self) -> Any:
@@ -239,6 +239,19 @@ def full_lanes_step(values: Any, discount_spec: SpecTree, n: int) -> Step:
     if discount is None:
         discount = default_discounts(discount_spec, terminated)
     return make_batch_step((observation, reward, terminated, truncated, discount, infos))
+
+
+def step_of_lane(env: Env, step: Step, index: int) -> Step:
+    """Returns the step of one lane of a batch; `env` has the specs of a lane."""
+    observation, reward, terminated, truncated, discount, infos = cast("tuple[Any, ...]", step)
+    return Step(
+        lane(env.observation_spec, observation, index),
+        lane(env.reward_spec, reward, index),
+        bool(terminated[index]),
+        bool(truncated[index]),
+        lane(env.discount_spec, discount, index),
+        dict(infos[index]),
+    )
 
 
 def as_lanes_step(program: Program) -> Finish:
