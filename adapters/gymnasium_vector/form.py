@@ -143,7 +143,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         n, spec = self.num_envs, self.core.observation_spec
         observation, _, terminated, _, discount, last, _ = result
         self.begun = reset = self._env.reset(mask=over)
-        final, index = np.full(n, None, object), over.nonzero()[0]
+        final, index = np.empty(n, object), over.nonzero()[0]
         # Copies, because views would keep the array of all lanes alive, and would change with it.
         rows = observation[index] if isinstance(spec, ARRAYS) else None
         for row, number in enumerate(index.tolist()):

@@ -17,7 +17,7 @@ from .. import tree
 from ..authoring.model import Model, optional_functions, written_functions
 from ..compiling.choice import Choice, Compiled, check_compiled, check_equal
 from ..errors import ContextError, EpisodeError, NotCompilable, SnapshotUnsupported, SpecError
-from ..lane_values import lane, put, put_lanes, splitter, stack, take
+from ..lane_values import lane, put_lanes, splitter, stack
 from ..protocol.batch_env import LANES_VALUES, Mask, as_mask, check_count, either, masks_of, step_masks
 from ..protocol.env import NOT_RESET, Env
 from ..protocol.infos import Infos
@@ -265,8 +265,7 @@ class ModelLanes(LaneColumns, Lanes):
             return self._advance_loop(action, restart, hold, limit, under)
         observation = values[0]
         if hold is not None:
-            index = hold.nonzero()[0]
-            observation = put(observation, index, take(self._observation, index))
+            tree.map_leaves(lambda new, old: np.copyto(new.T, old.T, where=hold), observation, self._observation)
             told = Infos(columns={}, n=self.batch_size, mask=~hold)
             values = (observation, *values[1:5], told, values[6])
         over = runner.none if values[6] is None and hold is None else runner.after[-3]  # until the next step but one

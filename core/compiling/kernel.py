@@ -350,9 +350,11 @@ def make_kernel(
         fresh = states_at(table, states + 2 * leaves, n)
         actions, observations = actions_of(actions), seen_of(observations)
 
-        wrong = False
+        wrong, some_act = False, False
         for i in range(n):
-            wrong |= (over[i] | outside(actions, i)) & (not (restart[i] | hold[i]))
+            acts = not (restart[i] | hold[i])
+            wrong |= (over[i] | outside(actions, i)) & acts
+            some_act |= acts
         if wrong:
             return -1
 
@@ -360,7 +362,7 @@ def make_kernel(
         progress[2] = 0
         given, kept = (table, columns, before, actions, last), (columns, after, observations, rewards, discounts)
         # LLVM vectorizes this if the functions of the model call nothing but `sin`, `cos` and `sqrt`.
-        if is_straight and n >= 16:
+        if is_straight and some_act and n >= 16:
             ended = act_together(given, kept, restart, hold)
         # If a lane has failed, they act one by one, because the error of the first one counts.
         have_acted, ended = ended >= 0, max(ended, 0)

@@ -198,23 +198,22 @@ class Lifted(_Base):
         change = self.planned_change
         take_back = self.env.hold_episode() if self._reset_can_fail else None
         observation, info = self._env_inside.reset(seed=seed, options=options, **arguments)
-        if mask is not None and np.all(mask):
-            mask = None
+        lanes = None if mask is None or np.count_nonzero(mask) == len(mask) else np.asarray(mask)
         try:
             memory = None if change.begin is None else change.begin(observation)
             memory = memory if change.note is None else change.note(memory, info)
-            if mask is not None and memory is not None:
-                memory = merged(self._memory, memory, np.asarray(mask))
+            if lanes is not None and memory is not None:
+                memory = merged(self._memory, memory, lanes)
             seen = observation if self._see is None else self._see(observation, memory)
             if self._tell is not None:
-                info = self._told(info, memory, mask)
+                info = self._told(info, memory, lanes)
         except BaseException:
             if take_back is not None:
                 take_back()
             raise
         self._memory, self._own_record.halt = memory, None
         if self.has_lanes:
-            self._cut = self._cut & (False if mask is None else ~np.asarray(mask))
+            self._cut = self._cut & (False if lanes is None else ~lanes)
         elif self.is_several:
             self._cut = False
         return (MultiReset if self.is_several else Reset)(seen, info)
