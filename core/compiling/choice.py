@@ -20,16 +20,13 @@ from ..errors import EnvoiError, NotCompilable, SpecError
 if TYPE_CHECKING:
     from .plan import Plan
 
-STEPS = 64
-
-
 def check_equal(title: str, interpreted: Any, compiled: Any) -> None:
     """Steps two batches side by side, and checks that their results are equal bit by bit."""
     with np.errstate(all="ignore"):
         for batch in (interpreted, compiled):
             batch.reset(seed=0)
         over = np.zeros(interpreted.batch_size, bool)
-        for number in range(STEPS):
+        for number in range(64):
             action = interpreted.sample_action()
             try:
                 expected = interpreted.step(action, restart=over)
@@ -96,7 +93,8 @@ class Choice:
         self.wanted: Compiled = compiled
         # While it may still compile. Interpreted steps add to `spent`; after `limit` seconds, `advance` is called.
         self.is_open = compiled is not False and has_numba()
-        self.spent, self.limit = 0.0, LOADING
+        # Copies of a batch that was compiled on request have a kernel from their first step on.
+        self.spent, self.limit = (EXPECTED, 0.0) if compiled is True else (0.0, LOADING)
         self.reason = WAITING if self.is_open else "compiled=False" if compiled is False else "numba is not installed"
         self._plan: Plan | None = None
 
@@ -110,8 +108,7 @@ class Choice:
         from .compilation import is_on_disk  # imported here, so that `import envoi` stays fast
 
         try:
-            if self._plan is None:
-                self._plan = make_plan()
+            self._plan = self._plan or make_plan()
             if self.spent < EXPECTED and not is_on_disk(self._plan.digest):
                 self.limit = EXPECTED
                 return
