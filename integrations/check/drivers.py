@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 
-from envoi import BatchEnv, Env, EnvoiError, LossyConversion, MultiEnv, SpecError
+from envoi import BatchEnv, Env, EnvoiError, MultiEnv
 from envoi.adapters import FRAMEWORKS, from_env
 from envoi.adapters.registry import home
 from envoi.adapters.shared.exported import inside
@@ -76,7 +76,8 @@ class Driver(ABC):
     restarts_itself: ClassVar[bool] = False
     """True if the API requires a step before a reset, or after the end, to start an episode."""
     spaces: ClassVar[tuple[str, str]] = ("observation_space", "action_space")
-
+    readers: ClassVar[tuple[str, ...]] = ("render",)
+    """The names of what can be read between steps: properties, and functions without arguments."""
     has_discounts: ClassVar[bool] = False
     codec: ClassVar[str] = ""
     """The module of `envoi.adapters` whose `encoder` converts actions for the API; empty if they need no conversion."""
@@ -104,7 +105,7 @@ class Driver(ABC):
         """Steps once. Passes the objects in `actions`, which `encode_action` made, on without copying them."""
         values = unpack(self.env.step(actions[SINGLE]), self.size, "step")
         observation, reward, terminated, truncated, *discount, info = values
-        left = () if is_set(terminated) or is_set(truncated) else (SINGLE,)
+        left = () if np.any(terminated) or np.any(truncated) else (SINGLE,)
         flags = {SINGLE: terminated}, {SINGLE: truncated}
         discounts = {SINGLE: discount[0]} if discount and discount[0] is not None else {}
         return Reply({SINGLE: observation}, {SINGLE: info}, left, left, {SINGLE: reward}, *flags, discounts)
@@ -130,21 +131,17 @@ class Driver(ABC):
         raise NotAvailable
 
     def inspect(self) -> None:
-        """Calls everything that can be read between steps; this must not change the episode."""
-        if not self._read_available(self.render):
+        """Reads everything that can be read between steps; this must not change the episode."""
+        found = list[Any]()
+        for name in self.readers:
+            with suppress(NotAvailable, NotImplementedError):
+                value = self.render if name == "render" else getattr(self.env, name)
+                found.append(value() if callable(value) else value)
+        if not found:
             raise NotAvailable
 
-    def _read_available(self, *readers: Callable[[], Any]) -> bool:
-        """Calls each reader, and returns True if one of them is implemented."""
-        available = False
-        for read in readers:
-            with suppress(NotAvailable, NotImplementedError):
-                read()
-                available = True
-        return available
-
     def render(self) -> Any:
-        if self.render_mode in (None, "human"):
+        if self.render_mode in (None, "human") or not hasattr(self.env, "render"):
             raise NotAvailable
         return self.env.render()
 
@@ -208,14 +205,6 @@ def unpack(reply: Any, count: int, call: str) -> tuple[Any, ...]:
     return reply
 
 
-def is_set(flag: Any) -> bool:
-    """Converts a flag of any type to a bool; an array is true if any element is."""
-    try:
-        return bool(flag)
-    except ValueError:
-        return bool(np.any(flag))
-
-
 # envoi's own environments.
 
 
@@ -226,15 +215,13 @@ class CoreDriver(Driver):
     size = 6
     has_discounts = True
     spaces = ("observation_spec", "action_spec")
+    readers = ("observation", "state", "render")
 
     def __init__(self, env: Any) -> None:
         super().__init__(env, env)
 
     def sample_actions(self) -> None:
         self.env.sample_action()
-
-    def inspect(self) -> None:
-        self._read_available(lambda: self.env.observation, lambda: self.env.state, self.render)
 
 
 class _AgentsDriver(Driver):
@@ -262,6 +249,7 @@ class _AgentsDriver(Driver):
 class MultiDriver(_AgentsDriver, CoreDriver):
     """Plays an `envoi.MultiEnv`."""
 
+    readers = ("state", "render")
     env: MultiEnv
 
     def _in_play(self, infos: Mapping[Agent, Any]) -> tuple[tuple[Agent, ...], tuple[Agent, ...]]:
@@ -272,14 +260,16 @@ class MultiDriver(_AgentsDriver, CoreDriver):
         self.env.sample_actions(self._infos)
 
     def inspect(self) -> None:
-        observations = [lambda agent=agent: self.env.observation(agent) for agent in self.env.agents]
-        self._read_available(*observations, lambda: self.env.state, self.render)
+        for agent in self.env.agents:
+            self.env.observation(agent)
+        super().inspect()
 
 
 class BatchDriver(CoreDriver):
     """Plays a batch; lanes that have ended (`ended`, a mask) are restarted in the next step."""
 
     kind = "batch"
+    readers = ("observation", "state")
     env: BatchEnv
 
     def __init__(self, env: BatchEnv) -> None:
@@ -337,9 +327,6 @@ class BatchDriver(CoreDriver):
         """Steps without restarting the lanes that have ended, which is an error of the caller."""
         self.env.step(self._stacked(actions))
 
-    def inspect(self) -> None:
-        self._read_available(lambda: self.env.observation, lambda: self.env.state)
-
 
 def core_driver(env: Env | MultiEnv) -> CoreDriver:
     """Returns a driver for a core environment: single-agent, multi-agent or a batch."""
@@ -381,6 +368,7 @@ class ParallelDriver(_AgentsDriver, _PettingZooDriver):
     """Plays a `pettingzoo.ParallelEnv`."""
 
     api = "pettingzoo"
+    readers = ("state", "render")
     fresh_infos = False  # PettingZoo's own conversions return the infos that they keep
 
     def _in_play(self, infos: Mapping[Agent, Any]) -> tuple[tuple[Agent, ...], tuple[Agent, ...]]:
@@ -393,16 +381,13 @@ class ParallelDriver(_AgentsDriver, _PettingZooDriver):
                 return agents, tuple(one for one in agents if one in named)
         return agents, agents
 
-    def inspect(self) -> None:
-        if not self._read_available(self.env.state, self.render):
-            raise NotAvailable
-
 
 class AECDriver(_PettingZooDriver):
     """Plays a `pettingzoo.AECEnv`, where agents act in turn. It makes the empty last step of ended agents itself."""
 
     api = "pettingzoo_aec"
     returns_infos = False  # they are an attribute
+    readers = ("last", "state", "render")
 
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
         env = self.env
@@ -448,9 +433,9 @@ class AECDriver(_PettingZooDriver):
         return (self.env.agent_selection,) if self._in_play() else ()
 
     def inspect(self) -> None:
-        env = self.env
-        observations = [lambda agent=agent: env.observe(agent) for agent in self._in_play()]
-        self._read_available(*observations, env.last, env.state, self.render)
+        for agent in self._in_play():
+            self.env.observe(agent)
+        super().inspect()
 
 
 def _mapping(value: Any, name: str) -> Mapping[Agent, Any]:
@@ -468,6 +453,7 @@ class DmEnvDriver(Driver):
     restarts_itself = has_discounts = True
     codec = "shared.array_specs"
     spaces = ("observation_spec", "action_spec")
+    readers = (*spaces, "reward_spec")
 
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
         if seed is not None:
@@ -492,14 +478,6 @@ class DmEnvDriver(Driver):
     def step_starts_episode(self, action: Any) -> bool:
         return _unpack_time_step(self.env.step(action), "step")[0].first()
 
-    def inspect(self) -> None:
-        self._read_available(self.env.observation_spec, self.env.action_spec, self.env.reward_spec)
-
-    def render(self) -> Any:
-        if not callable(getattr(self.env, "render", None)):
-            raise NotAvailable
-        return super().render()
-
     def read_spaces(self) -> dict[str, Any]:
         return {name: getattr(self.env, name)() for name in self.spaces}
 
@@ -517,12 +495,6 @@ class DmEnvDriver(Driver):
     def core_env(self) -> Env:
         return self._core
 
-    def with_env(self, env: Any) -> Self:
-        other = super().with_env(env)
-        with suppress(LossyConversion, SpecError):
-            other._core = type(self._core)(env)
-        return other
-
 
 def _unpack_time_step(reply: Any, call: str) -> tuple[Any, Any, Any, Any]:
     if not (isinstance(reply, tuple) and len(reply) == 4 and hasattr(reply[0], "first")):
@@ -531,10 +503,7 @@ def _unpack_time_step(reply: Any, call: str) -> tuple[Any, Any, Any, Any]:
 
 
 _DRIVERS: dict[str, type[Driver]] = {
-    "gymnasium": GymnasiumDriver,
-    "dm_env": DmEnvDriver,
-    "pettingzoo": ParallelDriver,
-    "pettingzoo_aec": AECDriver,
+    kind.api: kind for kind in (GymnasiumDriver, DmEnvDriver, ParallelDriver, AECDriver)
 }
 
 
