@@ -49,22 +49,15 @@ class EnvUnderTest:
 
     Attributes:
         name: Its name as a subject of results.
+        new_driver: Makes a new environment, and returns its driver.
         title: Its name in reports.
-        independent: True if each driver has a new environment.
         origin: A name or function from which another process can make the environment, or None.
     """
 
     def __init__(
-        self,
-        name: str,
-        make: Callable[[], Driver],
-        extent: Extent,
-        independent: bool = True,
-        title: str = "",
-        origin: Any = None,
+        self, name: str, new_driver: Callable[[], Driver], extent: Extent, title: str = "", origin: Any = None
     ) -> None:
-        self.name, self._make, self.extent, self.independent = name, make, extent, independent
-        self.title, self.origin = title, origin
+        self.name, self.new_driver, self.extent, self.title, self.origin = name, new_driver, extent, title, origin
 
     @classmethod
     def of(cls, given: Any, name: str, extent: Extent) -> EnvUnderTest:
@@ -73,14 +66,14 @@ class EnvUnderTest:
         if isinstance(given, (str, type)) or (callable(given) and not is_env):
             name_of = getattr(given, "__qualname__", type(given).__qualname__)
             title = given if isinstance(given, str) else f"{getattr(given, '__module__', '')}.{name_of}".lstrip(".")
-            env = cls(name, lambda: new_driver(given), extent, True, title, given)
+            env = cls(name, lambda: new_driver(given), extent, title, given)
         else:
-            driver, title = driver_for(given), str(given) if len(str(given)) <= 60 else type(given).__name__
+            title = str(given) if len(str(given)) <= 60 else type(given).__name__
             try:
                 copy.deepcopy(given)
-                env = cls(name, lambda: driver_for(copy.deepcopy(given)), extent, True, title)
-            except Exception:
-                env = cls(name, lambda: driver, extent, False, title)
+            except Exception as error:
+                raise EnvoiError(f"{title}: give a function that makes it, as {describe(error)} when copied") from error
+            env = cls(name, lambda: driver_for(copy.deepcopy(given)), extent, title)
         try:
             _ = env.driver
         except EnvoiError:
@@ -89,10 +82,6 @@ class EnvUnderTest:
             raise EnvoiError(f"{title}: it could not be made: {describe(error)}") from error
         return env
 
-    def new_driver(self) -> Driver:
-        """Returns a driver of a new environment, or of the given one if it cannot be copied."""
-        return self._make() if self.independent else self.driver
-
     @contextmanager
     def temporary_driver(self) -> Iterator[Driver]:
         """Provides a driver of a new environment, and closes the environment at the end."""
@@ -100,14 +89,13 @@ class EnvUnderTest:
         try:
             yield driver
         finally:
-            if self.independent:
-                with suppress(Exception):
-                    driver.close()
+            with suppress(Exception):
+                driver.close()
 
     @cached_property
     def driver(self) -> Driver:
         """The driver of the observed rollout; also used to read properties that never change."""
-        return self._make()
+        return self.new_driver()
 
     @cached_property
     def rollout(self) -> Rollout:

@@ -85,7 +85,7 @@ class FormUnderTest:
             return None
         extent = self.env.extent
         smaller = Extent(extent.seed, min(2, extent.episodes), min(300, extent.steps))
-        return EnvUnderTest(self.framework, new_driver, smaller, self.env.independent)
+        return EnvUnderTest(self.framework, new_driver, smaller)
 
 
 def _importer(framework: str, form: Any) -> Any:

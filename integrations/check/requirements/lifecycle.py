@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from envoi import Env, EpisodeError, Lanes, SnapshotUnsupported
-from envoi import batch as make_batch
+from envoi import EpisodeError, Lanes, SnapshotUnsupported
 
 from ..drivers import SINGLE, BatchDriver, CoreDriver, Driver, NotAvailable, core_driver
 from ..env_under_test import EnvUnderTest, spec_violation
@@ -150,8 +149,6 @@ def _is_refused(driver: Driver, step: Callable[[], Any], when: str) -> Outcome:
 @requirement("before-the-reset", 31, on_forms=True)
 def before_the_reset(env: EnvUnderTest) -> Outcome:
     """A step before the first reset is an error (in dm_env it starts an episode)."""
-    if not env.independent:
-        return skipped("the only environment was reset before")
     with env.temporary_driver() as driver:
         actions = dict(env.reference[1].actions) if len(env.reference) > 1 else {}
         if not actions:
@@ -177,9 +174,8 @@ def same_spaces(env: EnvUnderTest) -> Outcome:
 def metadata_stays(env: EnvUnderTest) -> Outcome:
     """Building, playing and closing an environment do not change the metadata."""
     before = copy_value(env.driver.metadata)
-    if env.independent:
-        with env.temporary_driver() as driver:
-            env.collector(driver, limit=3).collect(1)
+    with env.temporary_driver() as driver:
+        env.collector(driver, limit=3).collect(1)
     difference = values_differ(before, env.driver.metadata, "metadata")
     if difference is None:
         return PASSED
@@ -189,8 +185,6 @@ def metadata_stays(env: EnvUnderTest) -> Outcome:
 @requirement("closes-twice", 26, on_forms=True)
 def closes_twice(env: EnvUnderTest) -> Outcome:
     """close() can be called again."""
-    if not env.independent:
-        return skipped("the only environment stays open")
     driver = env.new_driver()
     driver.reset(env.extent.seed)
     driver.close()
@@ -237,8 +231,6 @@ COPIERS: dict[str, Callable[[Any], Any]] = {
 }
 STEPS_BEFORE = 5
 """Calls before an environment is copied."""
-LANES = 3
-"""Lanes of the batch that a single-agent environment becomes."""
 CALLS = 60
 """Most calls of a batch that is compared with its lanes alone."""
 
@@ -293,30 +285,20 @@ def snapshots(env: EnvUnderTest) -> Outcome:
 @requirement(
     "lanes-like-alone",
     47,
-    kinds=("single", "batch"),
+    kinds=("batch",),
     needs=(REPRODUCIBLE, "no-global-generator"),
     unless=("instances-apart", *VALUE_KEYS),
 )
 def lanes_like_alone(env: EnvUnderTest) -> Outcome:
     """Each lane of a batch gives the trace that its environment gives alone, with the lane's seed."""
-    if env.driver.kind == "single":
-        if not env.independent:
-            return skipped("the only environment cannot be copied; give a function that makes it")
-        new: Any = lambda: env.new_driver().core_env()  # noqa: E731
-        lanes: Any = make_batch(new, LANES)
-        alone: Callable[[int], Env] = lambda index: new()  # noqa: E731
-    else:
-        lanes = env.new_driver().env
-        if not isinstance(lanes, Lanes):
-            return skipped("its lanes are not environments of their own")
-        alone = lambda index: env.new_driver().env.envs[index]  # noqa: E731
+    lanes: Any = env.new_driver().env
     if not isinstance(lanes, Lanes):
-        return skipped("one random stream serves all lanes, so a lane alone gets other random numbers")
+        return skipped("its lanes are not environments of their own")
     seeds = [env.extent.seed + index for index in range(lanes.batch_size)]
     calls = min(CALLS, 2 * env.trace_limit)
     trace = env.collector(BatchDriver(lanes), seeds, limit=calls).calls_of(calls)
     for index in range(lanes.batch_size):
-        difference = _difference_alone(trace, index, CoreDriver(alone(index)), seeds[index])
+        difference = _difference_alone(trace, index, CoreDriver(env.new_driver().env.envs[index]), seeds[index])
         if difference is not None:
             return failed(f"lane {index} of a batch differs from the environment alone: {difference}")
     return PASSED

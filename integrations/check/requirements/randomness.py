@@ -36,8 +36,6 @@ def repeats_in_new_envs(env: EnvUnderTest) -> Outcome:
     difference, seed = traces_differ(env.reference, env.trace(), env.driver), env.extent.seed
     if difference is not None and env.driver.unseeded_reason:
         return skipped("see seed-reaches")
-    if not env.independent:
-        return failed_if(difference, f"two runs with the seed {seed} differ")
     return failed_if(difference, f"two new environments, both reset(seed={seed}), differ")
 
 
@@ -147,8 +145,6 @@ def looking_is_free(env: EnvUnderTest) -> Outcome:
 @requirement("instances-apart", 22, 49, needs=(REPRODUCIBLE,))
 def instances_apart(env: EnvUnderTest) -> Outcome:
     """Building and stepping another environment of the same kind has no influence."""
-    if not env.independent:
-        return skipped("the only environment cannot be copied; give a function that makes it")
     seed = env.extent.seed
     second_alone = env.trace(seed=seed + 1, action_seed=1)
     with env.temporary_driver() as first_driver:
