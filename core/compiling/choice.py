@@ -20,6 +20,7 @@ from ..errors import EnvoiError, NotCompilable, SpecError
 if TYPE_CHECKING:
     from .plan import Plan
 
+
 def check_equal(title: str, interpreted: Any, compiled: Any) -> None:
     """Steps two batches side by side, and checks that their results are equal bit by bit."""
     with np.errstate(all="ignore"):
