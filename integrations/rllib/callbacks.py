@@ -44,7 +44,7 @@ class EnvoiCallbacks(RLlibCallback):
             self._runner = Runner(env_runner)
         if isinstance(env, AsyncVectorEnv) and (known := env_of_config(env_runner.config)) is not None:
             # The guards of the lanes are in other processes, without Ray; this one reports what they raise.
-            guard = EnvGuard(known.name, known.options, None, known.failure, num_envs=env.num_envs)
+            guard = EnvGuard(known.name, known.options, num_envs=env.num_envs)
             env_runner.env = GuardedVectorEnv(env_runner.env, guard)
         for guard, lane in guards_of(env_runner.env):
             guard.runner, guard.lane = self._runner, lane

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Literal
 
 from gymnasium import spaces
@@ -71,7 +70,6 @@ def configure(
     num_envs: int | None = None,
     num_env_runners: int = 0,
     seed: int | None = None,
-    failure: Path | None = None,
     training: Mapping[str, Any] | None = None,
     policies: Policies | None = None,
     runner: Runner = "auto",
@@ -115,7 +113,6 @@ def configure(
         num_env_runners: Only without a config of your own: the processes that step envs; 0 for the algorithm's process.
         seed: Only without a config of your own: the seed of the initial weights, the exploration and the envs.
         training: Only without a config of your own: more settings for `AlgorithmConfig.training`.
-        failure: A file that the env writes its error to; None for no such file.
         policies: The policies of several agents, see `envoi.integrations.rllib.multi_agent.grouping.group_agents`.
         runner: The env runner, RLlib's own or a faster one; see `envoi.integrations.rllib.batched_runner.use_runner`.
         module: A subclass of RLlib's `RLModule` for all policies, for a config that has none of its own.
@@ -132,14 +129,14 @@ def configure(
     if isinstance(config, AlgorithmConfig):
         given = {"lr": lr, "num_envs": num_envs, "num_env_runners": num_env_runners or None, "seed": seed}
         _check_own(config, {"algo": algo, "module": module, **given, "training": training})
-        known = _set_env(config, env, options, failure, chosen)
+        known = _set_env(config, env, options, chosen)
         described = _describe_fitting(config, known, None)
     else:
         env, algorithm = _env_and_algorithm(config, env, algo)
         config = load_algorithm(algorithm.name).get_default_config()
         if module is not None:
             config.rl_module(rl_module_spec=RLModuleSpec(module_class=module))
-        known = _set_env(config, env, options, failure, chosen)
+        known = _set_env(config, env, options, chosen)
         described = _describe_fitting(config, known, num_envs)
         config.env_runners(num_env_runners=num_env_runners)
         config.debugging(seed=seed)
@@ -192,16 +189,14 @@ def _env_and_algorithm(first: Any, second: Any, algo: str | None) -> tuple[Any, 
     return first, find(second)
 
 
-def _set_env(
-    config: AlgorithmConfig, env: Any, options: EnvOptions, failure: Path | None, chosen: tuple[Any, Any, Any]
-) -> RegisteredEnv:
+def _set_env(config: AlgorithmConfig, env: Any, options: EnvOptions, chosen: tuple[Any, Any, Any]) -> RegisteredEnv:
     """Stores the env's options in a config; returns the registered env with these options."""
     if env is None:
         env = config.env
     if env is None:
         raise envoi.EnvoiError("env: expected an env, its name or its factory, got None, and the config has no env")
     known = register_for(env)
-    changes = options.changes() | ({} if failure is None else {"failure": str(failure)})
+    changes = options.changes()
     before = config.env_config.get(OPTIONS, {})
     if any(one is not None for one in chosen):
         training, evaluation = choose(known.env, arguments_of(config.env_config), *chosen)

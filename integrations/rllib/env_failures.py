@@ -1,4 +1,4 @@
-"""Failures of envs: their records in a file and in Ray's key-value store, and the watch that ends an algorithm.
+"""Failures of envs: their records in Ray's key-value store, and the watch that ends an algorithm.
 
 RLlib hides an exception of an env that runs in another process: the runner logs it there and dies, and the algorithm
 sees an `ActorDiedError` or a result without episodes. The store outlives the process, needs no folder that nodes share,
@@ -21,7 +21,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Self
 
 import ray
@@ -33,9 +32,8 @@ from ray.experimental.internal_kv import (
 )
 
 import envoi
-from envoi.atomic_write import write_atomically
 
-from ..errors import EnvFailure, describe, reading
+from ..errors import EnvFailure, describe
 
 
 @dataclass(frozen=True)
@@ -54,18 +52,6 @@ class Failure:
         """Returns the failure as an error."""
         text = self.traceback.rstrip()
         return EnvFailure(f"{self.message}\n\nTraceback of the env:\n{text}" if text else self.message)
-
-    def write(self, path: Path) -> None:
-        """Writes the failure to the file of a job."""
-        write_atomically(path, json.dumps(vars(self), indent=1))
-
-
-def read_failure(path: Path) -> str | None:
-    """Returns the message of a failure that was written to `path`, or None if there is no such file."""
-    if not path.exists():
-        return None
-    with reading(path):
-        return json.loads(path.read_text(encoding="utf-8"))["message"]
 
 
 def _without_step(error: BaseException) -> BaseException:

@@ -14,7 +14,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, NoReturn
 from weakref import WeakSet
 
@@ -84,10 +83,8 @@ class Runner:
         logger.warning("%s; its worker's envs are made again (%d of %d)", failure.message, restarts, most)
         return True
 
-    def report(self, failure: Failure, file: Path | None, kind: str = "failure") -> None:
+    def report(self, failure: Failure, kind: str = "failure") -> None:
         """Records a failure for the algorithm's process to read."""
-        if file is not None and kind == "failure":
-            failure.write(file)
         if self.actor is not None:
             records.note(self.actor, **{kind: vars(failure)})
 
@@ -114,7 +111,6 @@ class EnvGuard:
         name: str,
         options: EnvOptions,
         form: Any = None,
-        file: Path | None = None,
         env_context: Any = None,
         num_envs: int | None = None,
     ) -> None:
@@ -124,7 +120,7 @@ class EnvGuard:
         self.runner, self.lane = Runner(None, env_context), int(of_gymnasium[1]) if of_gymnasium else None
         self.steps = 0  # in the episode; of a batch, since the last reset of all lanes
         self.episodes = 0  # the present one included
-        self._name, self._options, self._file = name, options, file
+        self._name, self._options = name, options
         self._is_making, self._thread = False, 0
         self._late: Failure | None = None
         self._form: Any = form if options.check_specs is not False else None
@@ -253,7 +249,7 @@ class EnvGuard:
 
     def _report(self, failure: Failure) -> None:
         if not self.runner.may_restart(self._options, failure):
-            self.runner.report(failure, self._file)
+            self.runner.report(failure)
 
     def _of_values(self, error: Exception) -> Exception:
         """Replaces a conversion error by the error of a value outside its spec, if there is such a value."""
@@ -281,7 +277,7 @@ class EnvGuard:
             if watchdog.interrupt(self, self._thread):
                 return
         restarts = self.runner.is_remote and self._options.on_env_error == "restart"
-        self.runner.report(failure, self._file, "last_end" if restarts else "failure")
+        self.runner.report(failure, "last_end" if restarts else "failure")
         logger.error("%s; this process is ended\n\nTraceback of the env:\n%s", failure.message, stack)
         if sys.__stderr__ is not None:
             faulthandler.dump_traceback(sys.__stderr__, all_threads=True)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any, Literal, cast
 
 import envoi
@@ -42,7 +41,6 @@ class RegisteredEnv:
     name: str
     env: Any
     options: EnvOptions = field(default_factory=EnvOptions)
-    failure: Path | None = None
     chosen: ChosenContexts | None = None
     _creators: dict[Any, Any] = field(default_factory=dict[Any, Any], repr=False, compare=False)
 
@@ -59,10 +57,10 @@ class RegisteredEnv:
 
         note_start()
         own = self.with_config(env_context)
-        maker = EnvGuard(own.name, own.options, None, own.failure, env_context)
+        maker = EnvGuard(own.name, own.options, None, env_context)
         made = maker.make(lambda: own.make(env_context))
         lanes = made.num_envs if isinstance(made, VectorEnv) else None
-        guard = EnvGuard(own.name, own.options, made, own.failure, env_context, lanes)
+        guard = EnvGuard(own.name, own.options, made, env_context, lanes)
         return GuardedEnv(made, guard) if lanes is None else GuardedVectorEnv(made, guard)
 
     def make(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
@@ -80,9 +78,7 @@ class RegisteredEnv:
         given = dict((env_config or {}).get(OPTIONS) or {})
         given.pop(CARRIED, None)
         chosen = given.pop(CHOSEN, self.chosen)
-        failure = given.pop("failure", self.failure)
-        failure = None if failure is None else Path(failure)
-        return replace(self, options=replace(self.options, **given), failure=failure, chosen=chosen)
+        return replace(self, options=replace(self.options, **given), chosen=chosen)
 
 
 def register(
@@ -95,7 +91,6 @@ def register(
     on_env_error: Literal["stop", "restart"] = "stop",
     max_env_restarts: int = 3,
     step_timeout: float = 60.0,
-    failure: Path | None = None,
 ) -> RegisteredEnv:
     """Registers an env with Ray Tune, so that `AlgorithmConfig.environment(name)` finds it.
 
@@ -113,7 +108,6 @@ def register(
         on_env_error: See `EnvOptions`.
         max_env_restarts: See `EnvOptions`.
         step_timeout: See `EnvOptions`.
-        failure: A file that the env writes its error to, in any process; None for no such file.
 
     Returns:
         The env creator that was registered.
@@ -123,8 +117,7 @@ def register(
         envoi.MissingBackend: Ray is not installed. An unknown env raises an error only when RLlib first makes it; see
             `preflight`.
     """
-    options = EnvOptions.of(locals())
-    creator = RegisteredEnv(name, env, options, failure)
+    creator = RegisteredEnv(name, env, EnvOptions.of(locals()))
     _register_with_tune(name, creator)
     return creator
 

@@ -143,7 +143,6 @@ class RunFolder:
         self.league = self.path / "league.json"
         self.tensorboard = self.path / "tensorboard"
         self.log = self.path / "train.log"
-        self.failure = self.path / "failure.json"
         self.ending = self.path / "ending.json"
         self.tune = self.path / "tune"
         self._lock: Any = None

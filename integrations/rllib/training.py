@@ -127,9 +127,8 @@ class Job:
             quiet: Write stdout and stderr of this process to `train.log` during training.
 
         Raises:
-            envoi.EnvoiError: The env failed while training, or all trials did; the last checkpoint stays.
+            envoi.EnvoiError: All trials failed, such as by an error of the env; the last checkpoint stays.
         """
-        self.folder.failure.unlink(missing_ok=True)
         self.folder.ending.unlink(missing_ok=True)
         with (
             one_thread(),

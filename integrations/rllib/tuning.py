@@ -13,7 +13,6 @@ import socket
 import statistics
 import sys
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -39,16 +38,17 @@ from .settings import DEFAULT_STOP_STEPS, TRACKERS, EnvOptions, Settings, Trial,
 try:
     import ray
     from ray import cloudpickle, tune
+    from ray.exceptions import RayActorError
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from ray.rllib.core.rl_module.rl_module import RLModule
     from ray.tune.experiment import Trial as TuneTrial
     from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback
     from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, PopulationBasedTraining, TrialScheduler
 
-    from . import env_failures as records
     from .callbacks import RETURNS, learned_policies
     from .configuration import configure, load_algorithm
     from .curriculum import TABLE, chosen_in, tabulate
+    from .env_failures import record_of
     from .exact_resume import HASH_SEED
     from .multi_agent.league import LEAGUE, RIVAL_RETURNS, League, ended_returns
     from .registration import env_of_config, register_first_lane
@@ -116,12 +116,11 @@ def run(
         except KeyboardInterrupt:
             pass  # the second Ctrl-C: the last checkpoints count
         except (tune.TuneError, ValueError) as error:
-            recorder.raise_failure()
             raise envoi.EnvoiError(f"the job failed: {_cause_of(error)}; the full report is in {folder.log}") from error
-        recorder.raise_failure()
     failed = list(recorder.failures.values())
     if failed and len(failed) == len(todo):
-        raise envoi.EnvoiError(f"{failed[0]}; the full report is in {folder.log}")
+        kept = f", and the last checkpoint in {folder.checkpoint}" if folder.checkpoint.exists() else ""
+        raise envoi.EnvoiError(f"{failed[0]}; the full report is in {folder.log}{kept}")
     return recorder.saved, [*failed, *untracked.values()]
 
 
@@ -138,7 +137,6 @@ def _shared_config(job: Job, todo: list[Trial]) -> AlgorithmConfig:
         num_env_runners=settings.num_env_runners,
         seed=settings.seed,
         **options,
-        failure=folder.failure.resolve(),
         policies=settings.policies,
         exact=settings.exact,
         runner=settings.runner,
@@ -153,24 +151,18 @@ def _shared_config(job: Job, todo: list[Trial]) -> AlgorithmConfig:
         _set_evaluation(config, settings.evaluate_every)
     held = {trial.seed: job.states[trial.index].checkpoint for trial in todo}
     checkpoints = {seed: folder.path.resolve() / path for seed, path in held.items() if path}
-    restore = partial(_load_checkpoint, checkpoints, folder.failure.resolve())
-    config.callbacks(on_algorithm_init=restore)
+    config.callbacks(on_algorithm_init=partial(_load_checkpoint, checkpoints))
     if settings.scheduler == "pbt":
         config.callbacks(on_checkpoint_loaded=set_rates)
     return config
 
 
-def _load_checkpoint(checkpoints: Mapping[int, Path], failure: Path, *, algorithm: Any, **_: Any) -> None:
-    """Loads a trial's checkpoint when its algorithm is built. Records a failure, because Tune would lose its reason."""
+def _load_checkpoint(checkpoints: Mapping[int, Path], *, algorithm: Any, **_: Any) -> None:
+    """Loads a trial's checkpoint when its algorithm is built."""
     path = checkpoints.get(algorithm.config.seed)
-    if path is None:
-        return
-    try:
+    if path is not None:
         with reading(path):
             algorithm.restore_from_path(path)
-    except envoi.EnvoiError as error:
-        records.Failure(describe(error), "".join(traceback.format_exception(error))).write(failure)
-        raise
 
 
 @contextmanager
@@ -502,18 +494,8 @@ class Recorder(tune.Callback, tune.Stopper):
         """Records that a trial has failed, and its error."""
         index = self._index_of(trial.config)
         self._running.discard(index)
-        self.failures[index] = f"trial {index} failed: {_cause_of(_error_of(trial))}"
-
-    def on_step_end(self, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Ends the job as soon as an env has failed, in any process."""
-        self.raise_failure()
-
-    def raise_failure(self) -> None:
-        """Raises the error that a failed env has written to the failure file, if there is one."""
-        message = records.read_failure(self._folder.failure)
-        if message is not None:
-            link = self._folder.checkpoint
-            raise envoi.EnvoiError(message + (f"; the last checkpoint stays in {link}" if link.exists() else ""))
+        which = f"trial {index} failed: " if len(self._live) > 1 else ""
+        self.failures[index] = which + _cause_of(_error_of(trial))
 
     def _row(self, index: int, result: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the row of an iteration for `progress.csv`."""
@@ -572,12 +554,16 @@ def _error_of(trial: TuneTrial) -> BaseException | None:
 
 
 def _cause_of(error: Any) -> str:
-    """Returns the root cause of an error from Ray as one line."""
+    """Returns the root cause of an error from Ray as one line: that of the env, if its process has recorded one."""
     if error is None:
         return "Ray gave no reason"
+    if (record := record_of(str(getattr(error, "actor_id", "")))).get("failure"):
+        return record["failure"]["message"]
     while (inner := getattr(error, "cause", None) or error.__cause__) is not None and inner is not error:
         error = inner
+    if isinstance(error, envoi.EnvoiError):
+        return describe(error)
     # Where the error itself could not be sent, Tune gives the text of its traceback.
     text = str(error).partition("During handling of the above exception")[0]
     last = (text.strip() or "no message").splitlines()[-1].strip()
-    return last if isinstance(error, tune.TuneError) else f"{type(error).__name__}: {last}"
+    return last if isinstance(error, (tune.TuneError, RayActorError)) else f"{type(error).__name__}: {last}"

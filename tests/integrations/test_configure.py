@@ -178,12 +178,11 @@ def _made(config):
     return _global_registry.get(ENV_CREATOR, config.env)(config.env_config)
 
 
-def test_configs_of_one_env_have_options_of_their_own(tmp_path):
-    strict = configure(PPOConfig(), "envoi:catch", step_timeout=5, failure=tmp_path / "failure.json")
+def test_configs_of_one_env_have_options_of_their_own():
+    strict = configure(PPOConfig(), "envoi:catch", step_timeout=5)
     plain = configure(DQNConfig(), "envoi:catch")
     assert strict.env == plain.env
     assert (_made(strict).guard.limit, _made(plain).guard.limit) == (5, 60)
-    assert (env_of_config(strict).failure, env_of_config(plain).failure) == (tmp_path / "failure.json", None)
     again = configure(strict, max_env_restarts=7)
     assert env_of_config(again).options == EnvOptions(step_timeout=5, max_env_restarts=7)
 

@@ -21,7 +21,7 @@ import envoi
 from envoi.integrations.errors import EnvFailure, describe
 from envoi.integrations.rllib import configure, register
 from envoi.integrations.rllib.callbacks import check_losses
-from envoi.integrations.rllib.env_failures import CALM_SECONDS, in_a_row, read_failure
+from envoi.integrations.rllib.env_failures import CALM_SECONDS, in_a_row
 from envoi.integrations.rllib.env_guard import EVERY, EnvGuard, has_nan
 
 pytestmark = pytest.mark.filterwarnings(
@@ -87,11 +87,10 @@ def test_errors_of_envs_name_the_step(env, options, kind, message, where):
     assert where in note
 
 
-def test_error_while_the_env_is_made_is_reported(tmp_path):
+def test_error_while_the_env_is_made_is_reported():
     with pytest.raises(OSError, match="no licence") as raised:
-        register("envoi-broken", broken, failure=tmp_path / "failure.json")({})
+        register("envoi-broken", broken)({})
     assert raised.value.__notes__[0].endswith("env 'envoi-broken', worker 0, while it was made")
-    assert "no licence" in read_failure(tmp_path / "failure.json")
 
 
 def test_guarded_env_can_be_copied_and_pickled_in_mid_episode():
@@ -112,11 +111,11 @@ def test_guarded_env_can_be_copied_and_pickled_in_mid_episode():
 )
 @pytest.mark.parametrize(("lanes", "lane"), [(None, ""), (3, " lane 0,")])
 @pytest.mark.parametrize("check_specs", [True, "sample"])
-def test_value_outside_its_spec_is_named_with_its_step_once(lanes, lane, check_specs, at, step, tmp_path):
-    form = made(partial(Failing, "spec", at=at), lanes, check_specs=check_specs, failure=tmp_path / "failure.json")
-    with pytest.raises(envoi.SpecError, match=r"observation\['cart'\]\[2\]: 1.5 is above"):
+def test_value_outside_its_spec_is_named_with_its_step_once(lanes, lane, check_specs, at, step):
+    form = made(partial(Failing, "spec", at=at), lanes, check_specs=check_specs)
+    with pytest.raises(envoi.SpecError, match=r"observation\['cart'\]\[2\]: 1.5 is above") as raised:
         play(form, 35)
-    message = read_failure(tmp_path / "failure.json")
+    (message,) = raised.value.__notes__
     assert message.endswith(f"; env 'envoi-guarded', worker 0,{lane} {step}")
     assert message.count("step") == 1
 
@@ -152,13 +151,11 @@ def test_nan_is_found_exactly_where_there_is_one(values, dtype):
 
 
 @pytest.mark.parametrize("how", ["sleep", "spin"])
-def test_hanging_step_is_an_error_that_shows_where(how, tmp_path):
-    failure = tmp_path / "failure.json"
-    env = made(partial(Failing, how), step_timeout=0.3, failure=failure)
+def test_hanging_step_is_an_error_that_shows_where(how):
+    env = made(partial(Failing, how), step_timeout=0.3)
     message = r"took longer than 0\.3 s; env 'envoi-guarded', worker 0, step 5 of(.|\n)*faulty.py"
     with pytest.raises(EnvFailure, match=message):
         play(env, 30)
-    assert "0.3 s" in read_failure(failure)
 
 
 def test_call_that_ends_as_it_is_interrupted_is_an_error_all_the_same():
@@ -179,7 +176,6 @@ def test_call_that_ends_as_it_is_interrupted_is_an_error_all_the_same():
 
 NATIVE = """
 import ctypes, itertools, sys
-from pathlib import Path
 from envoi.integrations.rllib import register
 from envoi.integrations.rllib import env_guard as guard
 
@@ -192,10 +188,10 @@ class Native:
     def count(self, _):  # and keep Python's lock
         sum(itertools.repeat(0))
 
-how, file = sys.argv[1:]
+how = sys.argv[1]
 guard.GRACE_SECONDS = 0.2
 guard.LEAST_LOCKED = 1.0
-watched = guard.EnvGuard("native", register("native", Native, step_timeout=0.3).options, None, Path(file))
+watched = guard.EnvGuard("native", register("native", Native, step_timeout=0.3).options)
 if how == "count":
     guard.records.own_actor = lambda: "actor"
 watched.reset(lambda: (None, {}))
@@ -205,9 +201,8 @@ watched.step(getattr(Native(), how), 0)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="calls pthread_mutex_lock")
 @pytest.mark.parametrize("how", ["wait", "count"])
-def test_native_code_that_hangs_ends_the_process_with_its_stack(how, tmp_path):
-    file = tmp_path / "failure.json"
-    command = [sys.executable, "-W", "ignore", "-c", NATIVE, how, file]
+def test_native_code_that_hangs_ends_the_process_with_its_stack(how):
+    command = [sys.executable, "-W", "ignore", "-c", NATIVE, how]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 1
     assert f" in {how}\n" in done.stderr
@@ -215,7 +210,6 @@ def test_native_code_that_hangs_ends_the_process_with_its_stack(how, tmp_path):
         assert "Timeout" in done.stderr
         return
     message = "a call of the env took longer than 0.3 s; env 'native', worker 0, step 1 of episode 1"
-    assert read_failure(file) == message
     assert f"{message}; this process is ended" in done.stderr
     assert "Thread 0x" in done.stderr  # all of them
 
