@@ -67,7 +67,6 @@ METHODS = [
     (f"{RLLIB}.core.models.catalog:Catalog", {"_get_encoder_config": "observation_space model_config_dict action_space"}, "find where catalogs choose encoders now"),
     (f"{RLLIB}.core.models.base:Model", {"_forward": "input_dict"}, "find what encoders define now"),
     (f"{RLLIB}.core.models.torch.encoder:TorchLSTMEncoder", {"_forward": "inputs"}, "find what encoders define now"),
-    (ALGORITHM, {"_report_class_trainable_checkpoint": "checkpoint_dir"}, "find what copies a checkpoint to a trial's folder, for callbacks.py"),
     (PBT, {"_exploit": "tune_controller trial trial_to_clone", "_get_new_config": "trial trial_to_clone"}, POPULATION),
 ]  # fmt: skip
 
@@ -85,8 +84,6 @@ ATTRIBUTES = [
     (SCALING, "_action_space_struct normalize_actions clip_actions", "compare Scaling with the connector"),
     (f"{RLLIB}.connectors.connector_pipeline_v2:ConnectorPipelineV2", "connectors input_observation_space input_action_space", "find the parts of pipelines elsewhere"),
     (f"{RLLIB}.env.vector.sync_vector_multi_agent_env:SyncVectorMultiAgentEnv", "envs copy", "keep RLlib's vector env from copying observations otherwise"),
-    (ALGORITHM, "_storage", "name the folder of a trial otherwise in callbacks.py"),
-    ("ray.train._internal.storage:StorageContext", "trial_fs_path", "name the folder of a trial otherwise in callbacks.py"),
     (ALGORITHM, "env_runner_group eval_env_runner_group learner_group local_replay_buffer", RESUME),
     (f"{RLLIB}.utils.replay_buffers.episode_replay_buffer:EpisodeReplayBuffer", "rng", RESUME),
     (f"{RLLIB}.core.models.torch.encoder:TorchLSTMEncoder", "tokenizer", "find how the encoder calls its tokenizer now"),
