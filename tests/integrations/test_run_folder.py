@@ -61,14 +61,6 @@ def test_rows_are_whole_and_have_all_columns(folder):
     assert rows == [("0", "", ""), ("1", "0.5", "[1,2]"), ("2", "", "")]
 
 
-def test_rewind_counts_the_rows_of_each_trial(folder):
-    # Population based training takes a trial back to an earlier iteration.
-    for iteration in (1, 2, 1, 2, 3):
-        folder.append_progress(ROW | {"iteration": iteration})
-    folder.rewind_progress({0: TrialState(iteration=2, rows=4)})
-    assert [row["iteration"] for row in folder.read_progress()] == ["1", "2", "1", "2"]
-
-
 def test_checkpoint_link_is_the_last_of_the_best_trial(folder):
     settings = Settings("envoi:catch", samples=2)
     states = {trial: TrialState(f"tune/1/trial_{trial}", returns=[1.0 + trial]) for trial in (0, 1)}
