@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from envoi import Array, Env, Infos, LossyConversion, Reset, Step, UnknownName
 from envoi.lane_values import lane
-from envoi.protocol.batch_env import as_mask, full_lanes_step
+from envoi.protocol.batch_env import Seeds, as_mask, full_lanes_step
 from envoi.protocol.fast_steps import VALUES_AND_ENDS, step_around
 from envoi.spec.arrays import ARRAYS
 
@@ -93,9 +93,7 @@ class ToGymnasiumVector(DescribedForm, AnyForm, VectorEnv[Any, Any, Any]):
         self._next_step = self._mode is AutoresetMode.NEXT_STEP
         self._same_step = self._mode is AutoresetMode.SAME_STEP
 
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[Any, dict[Any, Any]]:
+    def reset(self, *, seed: Seeds = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         mask = None
         if isinstance(options, Mapping) and "reset_mask" in options:
             mask = as_mask(options["reset_mask"], self.num_envs, "options['reset_mask']")

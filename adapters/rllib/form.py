@@ -16,6 +16,7 @@ from gymnasium.vector.utils import batch_space
 
 from envoi import Reset, SpecError, Step
 from envoi.lane_values import stack
+from envoi.protocol.batch_env import Seeds
 from envoi.protocol.env import full_step
 from envoi.protocol.fast_steps import fast_step
 from envoi.seeding import check_seed
@@ -221,9 +222,7 @@ class RLlibVectorEnv(CodedForm, ToGymnasiumVector):
             return stack(self.core.action_spec, each)
         return self._decode_array(actions)
 
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[Any, dict[Any, Any]]:
+    def reset(self, *, seed: Seeds = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         if isinstance(seed, (Sequence, np.ndarray)):
             seed = [None if one is None else self.seeds.core_seed(one) for one in seed]
         elif seed is not None:

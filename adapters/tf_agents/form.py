@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from envoi import BatchEnv, Env, Infos, SpecError
+from envoi.protocol.batch_env import Seeds
 from envoi.seeding import check_seed, lane_seeds
 from envoi.tree import children, is_branch, map_leaves, rebuild
 
@@ -138,7 +139,7 @@ class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
         """The number of lanes of a batch, else None."""
         return self.core.batch_size
 
-    def seed(self, seed: int | Sequence[int | None] | None) -> None:
+    def seed(self, seed: Seeds) -> None:
         """Seeds the next reset; the seed determines all later randomness.
 
         The seed is a non-negative integer; for a batch, one for all lanes or a sequence with one (or None) per lane.

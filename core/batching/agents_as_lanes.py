@@ -11,7 +11,7 @@ from numpy import array
 from .. import tree
 from ..errors import ContextError, EpisodeError, SpecError
 from ..lane_values import lane, stack
-from ..protocol.batch_env import BatchEnv, Mask, as_mask, check_count, make_batch_reset, make_batch_step
+from ..protocol.batch_env import BatchEnv, Mask, Seeds, as_mask, check_count, make_batch_reset, make_batch_step
 from ..protocol.env import ENDED_LANES, NOT_RESET, Reset, Step
 from ..protocol.fast_steps import fast_step, rows_step
 from ..protocol.infos import Infos
@@ -89,13 +89,7 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
     def assign_lane(self, number: int) -> None:
         self.env.assign_lane(number // self.batch_size)  # the lanes are one environment
 
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-        mask: Mask | None = None,
-    ) -> Reset:
+    def reset(self, *, seed: Seeds = None, options: Mapping[str, Any] | None = None, mask: Mask | None = None) -> Reset:
         """Begins an episode in all lanes, or makes selected lanes that have ended wait for the others.
 
         Args:

@@ -15,6 +15,7 @@ from ..lane_values import lane, splitter, stack, stacker
 from ..protocol.batch_env import (
     BatchEnv,
     Mask,
+    Seeds,
     as_mask,
     check_count,
     default_discounts,
@@ -92,13 +93,7 @@ class Lanes(BatchEnv):
     def use_states(self) -> None:
         """Prepares the batch for external code that modifies its members."""
 
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-        mask: Mask | None = None,
-    ) -> Reset:
+    def reset(self, *, seed: Seeds = None, options: Mapping[str, Any] | None = None, mask: Mask | None = None) -> Reset:
         seeds, mask = lane_seeds(seed, self.batch_size), as_mask(mask, self.batch_size, "mask")
         streams = batch_streams(seed, self.batch_size) or self._streams
         infos: list[Info] = [{} for _ in self.envs]
@@ -367,13 +362,7 @@ class LaneColumns(BatchEnv):
     advance: Callable[..., tuple[Any, ...]]
     commit: Callable[[], None]
 
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-        mask: Mask | None = None,
-    ) -> Reset:
+    def reset(self, *, seed: Seeds = None, options: Mapping[str, Any] | None = None, mask: Mask | None = None) -> Reset:
         n, chosen = self.batch_size, as_mask(mask, self.batch_size, "mask")
         restart = np.ones(n, bool) if chosen is None else chosen.copy()  # the infos keep it
         hold = None if chosen is None or np.count_nonzero(restart) == n else ~restart

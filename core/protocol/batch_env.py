@@ -34,6 +34,9 @@ from .infos import Infos
 
 Mask: TypeAlias = NDArray[np.bool_]
 
+Seeds: TypeAlias = int | Sequence[int | None] | None
+"""One seed for all lanes, a sequence with one (or None) per lane, or None."""
+
 LANES_VALUES = f"{', '.join(VALUES)}, over"
 """The registers of a batch's step; flags and `over` (the lanes that have ended) are None if all are False."""
 
@@ -100,13 +103,7 @@ class BatchEnv(Env):
             raise SpecError(f"n: expected at least 1 lane, got {n}")
         self.batch_size = n  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-        mask: Mask | None = None,
-    ) -> Reset:
+    def reset(self, *, seed: Seeds = None, options: Mapping[str, Any] | None = None, mask: Mask | None = None) -> Reset:
         """Begins an episode in some or all lanes.
 
         Args:

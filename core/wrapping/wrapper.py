@@ -7,14 +7,11 @@ that pause.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..errors import SpecError
-from ..protocol.batch_env import BatchEnv
+from ..protocol.batch_env import BatchEnv, Mask, Seeds
 from ..protocol.env import Env, Reset, Step, refuse_masks
 from ..protocol.fast_steps import record_of
 from ..spec.base import shown
@@ -43,20 +40,12 @@ class Wrapper(Around[Env], Env):
                 "make the wrapper a Lifted or a MultiWrapper"
             )
 
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-        mask: NDArray[np.bool_] | None = None,
-    ) -> Reset:
+    def reset(self, *, seed: Seeds = None, options: Mapping[str, Any] | None = None, mask: Mask | None = None) -> Reset:
         if mask is None:
             return self._env_inside.reset(seed=seed, options=options)
         return self._env_inside.reset(seed=seed, options=options, mask=mask)
 
-    def step(
-        self, action: Any, restart: NDArray[np.bool_] | None = None, hold: NDArray[np.bool_] | None = None
-    ) -> Step:
+    def step(self, action: Any, restart: Mask | None = None, hold: Mask | None = None) -> Step:
         if (restart is not None or hold is not None) and self.batch_size is None:
             refuse_masks(restart, hold)
         if hold is not None:

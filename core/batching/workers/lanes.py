@@ -30,6 +30,7 @@ from ...protocol.batch_env import (
     BatchEnv,
     LanesStep,
     Mask,
+    Seeds,
     as_mask,
     check_count,
     full_lanes_step,
@@ -151,13 +152,7 @@ class WorkerLanes(Lanes):
     # Episodes.
 
     @_in_turn
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-        mask: Mask | None = None,
-    ) -> Reset:
+    def reset(self, *, seed: Seeds = None, options: Mapping[str, Any] | None = None, mask: Mask | None = None) -> Reset:
         seeds, mask = lane_seeds(seed, self.batch_size), as_mask(mask, self.batch_size, "mask")
         if self._sent:
             self.recv(len(self._sent))
