@@ -16,7 +16,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -455,29 +455,20 @@ def _shares(tasks: Sequence[Task], n: int) -> list[Sequence[Task]]:
 
 
 def _answer_in_processes(asked: _Asked, shares: Sequence[Sequence[Task]]) -> Iterator[bytes]:
-    requests = [_pickled((asked, share), "cloudpickle", "pickle") for share in shares]
-    started: list[subprocess.Popen[bytes]] = []
-    try:
+    requests = [pickle.dumps(sys.path) + _pickled((asked, share), "cloudpickle", "pickle") for share in shares]
+    command, pipe, started = [sys.executable, "-c", _BOOT], subprocess.PIPE, list[Any]()
+    with ExitStack() as ends:
         for request in requests:
-            process = subprocess.Popen(  # noqa: S603 (this Python)
-                [sys.executable, "-c", _BOOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-            started.append(process)
-            assert process.stdin is not None
-            process.stdin.write(pickle.dumps(sys.path) + request)
+            process: Any = ends.enter_context(subprocess.Popen(command, stdin=pipe, stdout=pipe))  # noqa: S603
+            ends.callback(process.kill)
+            process.stdin.write(request)
             process.stdin.close()
+            started.append(process)
         for process in started:
-            assert process.stdout is not None
             found = process.stdout.read()
             if process.wait() or not found:
                 raise envoi.EnvoiError(f"a worker of the evaluation ended with exit code {process.returncode}")
             yield found
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
 
 
 def _pickled(value: Any, *modules: str) -> bytes:
