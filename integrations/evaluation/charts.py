@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
+import numpy as np
+
 WIDTH = 480
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 40
 HUES = 6
@@ -192,9 +194,7 @@ def line_chart(
 
 def _colour(share: float, scale: Sequence[tuple[int, int, int]]) -> tuple[str, str]:
     """Returns a colour of a scale, and the colour of text on it."""
-    place = min(max(share, 0.0), 1.0) * (len(scale) - 1)
-    index = min(int(place), len(scale) - 2)
-    rgb = [a + (b - a) * (place - index) for a, b in zip(scale[index], scale[index + 1], strict=True)]
+    rgb = [float(np.interp(share, np.linspace(0, 1, len(scale)), part)) for part in zip(*scale, strict=True)]
     light = 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2] > 140
     return "#" + "".join(f"{round(part):02x}" for part in rgb), "#111" if light else "#fff"
 

@@ -52,11 +52,15 @@ class _Data:
     resamples: int
 
     @property
+    def every(self) -> list[dict[str, Any]]:
+        """The values of all contexts."""
+        return [values for found in self.contexts.values() for values in found.values()]
+
+    @property
     def features(self) -> list[str]:
         """The features that differ between contexts and are numbers."""
-        every = [values for found in self.contexts.values() for values in found.values()]
-        names = dict.fromkeys(name for values in every for name in values)
-        numbers = {name: {values.get(name) for values in every} for name in names}
+        names = dict.fromkeys(name for values in self.every for name in values)
+        numbers = {name: {values.get(name) for values in self.every} for name in names}
         return [name for name, found in numbers.items() if len(found) > 1 and all(isinstance(v, float) for v in found)]
 
     @property
@@ -414,12 +418,10 @@ def _maps(data: _Data) -> str:
     trained = [*data.contexts.get("train", {}).values()]
     charts = _heat_maps(data, features[0], features[1], trained) if len(features) > 1 else []
     for feature in features:
-        lines: list[Series] = []
+        lines, edges = list[Series](), _edges([values[feature] for values in data.every])
         for variant in data.seeds:
-            points = _points(data, variant)
-            edges = _edges([values[feature] for values, *_ in points])
             bins: dict[int, list[tuple[float, Any]]] = {}
-            for values, scores, *_ in points:
+            for values, scores, *_ in _points(data, variant):
                 bins.setdefault(_place(edges, values[feature]), []).append((values[feature], scores))
             columns = [bins[at] for at in sorted(bins)]
             xs = [sum(x for x, _ in column) / len(column) for column in columns]
@@ -436,8 +438,7 @@ def _maps(data: _Data) -> str:
 
 def _heat_maps(data: _Data, one: str, other: str, trained: Sequence[Mapping[str, float]]) -> list[str]:
     """Returns the mean returns of each variant over two features, and the difference of the first two variants."""
-    every = [values for found in data.contexts.values() for values in found.values()]
-    edges = _edges([values[one] for values in every]), _edges([values[other] for values in every])
+    edges = _edges([values[one] for values in data.every]), _edges([values[other] for values in data.every])
 
     def cell(values: Mapping[str, float]) -> tuple[int, int]:
         return _place(edges[0], values[one]), _place(edges[1], values[other])

@@ -240,6 +240,12 @@ def test_one_variant_has_an_empty_table_of_pairs(tmp_path):
     assert tables["regions"][0]["gap"] is None
 
 
+def test_variants_may_have_regions_of_their_own(tmp_path):
+    alone = [row for row in rows_of(np.ones((5, 4)), "b", region="other") if row["context_id"] == "other-0"]
+    report(rows_of(np.ones((5, 4))) + alone, tmp_path, resamples=10)
+    assert "Return over length" in page_of(tmp_path)[1]
+
+
 def test_training_contexts_among_others_are_named(tmp_path, cli):
     rows = rows_of(np.ones((5, 4))) + rows_of(np.ones((5, 4)), region="combinatorial", **{"context.length": 0.0})
     named = "test contexts that are also training contexts: combinatorial-0, combinatorial-3"
