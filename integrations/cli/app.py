@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from importlib.metadata import version
 from typing import Annotated, Any, cast
@@ -25,7 +25,6 @@ from typer.core import TyperCommand, TyperGroup
 
 import envoi
 from envoi.adapters import SCHEMES, TARGETS, names_of
-from envoi.errors import nearest
 
 ENV_EXAMPLES = "such as gymnasium:CartPole-v1, envoi:catch or python:my_module:make_env"
 """The names of envs that help texts and messages give as examples."""
@@ -65,23 +64,18 @@ def env_argument() -> Any:
 
 
 def _whole_number(text: Any) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        number = _number(text, "a whole number")
-    if not number.is_integer():
-        raise typer.BadParameter(f"expected a whole number, got {text!r}")
-    return int(number)
+    for read in (int, float):
+        with suppress(ValueError):
+            number = read(text)
+            if number % 1 == 0:
+                return int(number)
+    raise typer.BadParameter(f"expected a whole number, got {text!r}")
 
 
-def _number(text: Any, what: str = "a number") -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if math.isnan(number):
-        raise typer.BadParameter(f"expected {what}, got {text!r}")
-    return number
+def _number(text: Any) -> float:
+    with suppress(ValueError):
+        return float(text)
+    raise typer.BadParameter(f"expected a number, got {text!r}")
 
 
 def completion(words: Callable[[], Collection[str]]) -> Callable[[str], list[str]]:
@@ -184,21 +178,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _usage_message(error: Any) -> str:
-    """Returns the message of a usage error. For an unknown option, suggests the most similar option of the command."""
-    message, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
-    if context is None:
-        return message
-    help_hint = f"(see `{context.command_path} --help`)"
-    unknown = getattr(error, "option_name", None)
-    if unknown is not None and type(error).__name__ == "NoSuchOption":
-        known = [name for one in context.command.params for name in (*one.opts, *one.secondary_opts) if name[0] == "-"]
-        near = nearest(unknown, known)
-        suggestion = f"; {near}" if near.endswith("?") else ""
-        return f"`{context.command_path}` has no option {unknown}{suggestion} {help_hint}"
+    """Returns the message of a usage error, which names the option and the help."""
+    message, context = error.format_message(), getattr(error, "ctx", None)
     if isinstance(error, typer.BadParameter) and error.param is not None and error.message:
         name = next((name for name in error.param.opts if name.startswith("--")), error.param.name)
-        return f"{name}: {error.message.removeprefix('Value error, ').rstrip('.')} {help_hint}"
-    return f"{message} {help_hint}"
+        message = f"{name}: {error.message.removeprefix('Value error, ')}"
+    return message.rstrip(".") + ("" if context is None else f" (see `{context.command_path} --help`)")
 
 
 def command(name: str) -> Any:

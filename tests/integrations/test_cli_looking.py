@@ -299,6 +299,7 @@ def test_help_fits_80_columns_and_cuts_no_option(cli, monkeypatch):
         assert max(map(len, out.splitlines())) <= 80, name
         assert all(option in out for param in command.params for option in param.opts if option.startswith("--")), name
         assert "<bool>" not in out
+        assert command.help and all(getattr(param, "help", None) for param in command.params), name  # noqa: PT018
         assert name != "train" or "choice([a,b])" in out
         usage = re.search(rf"Usage: envoi {name} (.*)", out) if name else None
         assert usage is None or usage[1] == usage[1].upper()
