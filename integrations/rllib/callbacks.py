@@ -66,7 +66,6 @@ class EnvoiCallbacks(RLlibCallback):
     def on_train_result(self, *, algorithm: Any, metrics_logger: Any, result: dict[str, Any], **_: Any) -> None:
         """Stops the algorithm if an env has failed or a loss is not finite; advances its curriculum and its league."""
         if self._watch is not None:
-            self._watch.poll()
             self._watch.check()
         check_losses(result)
         if (chooser := curriculum.chooser_of(algorithm)) is not None:

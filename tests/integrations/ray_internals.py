@@ -68,7 +68,6 @@ METHODS = [
 
 ATTRIBUTES = [
     # (owner, names of attributes, what to do when a new Ray moves one)
-    ("ray.runtime_context:RuntimeContext", "current_actor", "pass handles otherwise"),
     (RUNNER, "_needs_initial_reset _ongoing_episodes _metrics_num_env_steps_sampled", AS_RLLIB),
     (SINGLE_RUNNER, "_done_episodes_for_metrics _ongoing_episodes_for_metrics _env_to_module _module_to_env _weights_seq_no", AS_RLLIB),
     (SINGLE_RUNNER, "_cached_to_module _shared_data num_env_steps_sampled_lifetime", RESUME),
