@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,6 +29,7 @@ from envoi.adapters.rllib.creator import arguments_of, make_core
 from envoi.errors import nearest
 
 from ..errors import describe, missing_rllib, reading
+from .algorithms import find
 from .job_process import Interruption, variables_set
 from .run_folder import LEAST, STOPPED, Observer, Report, RunFolder, TrialState
 from .settings import DEFAULT_STOP_STEPS, TRACKERS, EnvOptions, Settings, Trial, apply_overrides
@@ -195,37 +196,27 @@ def _start_ray(settings: Settings, **shared: Any) -> None:
 def param_space(
     base: AlgorithmConfig, settings: Settings, overrides: Mapping[int, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Returns the search space for `ray.tune.Tuner`: a grid of seeds; the seed determines all other settings."""
-    whole = base.to_dict()
-    changed = {seed: _changed_entries(base, settings, values) for seed, values in overrides.items()}
-    space: dict[str, Any] = {**whole, "seed": tune.grid_search(list(changed))}
-    for name in dict.fromkeys(name for own in changed.values() for name in own):
-        of_seed = {seed: own.get(name, whole.get(name)) for seed, own in changed.items()}
-        space[name] = tune.sample_from(partial(_value_of_seed, of_seed))
-    return space
+    """Returns the search space for `ray.tune.Tuner`: a grid of seeds; the seed determines what overrides change."""
+    config, trials = base.copy(copy_frozen=False), {}
+    for seed, values in overrides.items():
+        trials[seed] = own = base.copy(copy_frozen=False)
+        apply_overrides(own, values, settings.algo, own_module=settings.module is not None)
+        try:
+            own.copy(copy_frozen=False).validate()
+        except Exception as error:
+            given = ", ".join(f"{name}={value}" for name, value in values.items())
+            reason = " ".join(str(error).split()).partition(" To suppress all validation errors")[0]
+            raise envoi.EnvoiError(f"RLlib refuses these settings ({given or 'no --set'}): {reason}") from error
+    heads = dict.fromkeys(name.partition(".")[0] for values in overrides.values() for name in values)
+    for name in [one for head in heads for one in (find(settings.algo).rates if head == "lr" else (head,))]:
+        attribute = name if name in vars(config) else f"_{name}"  # such as that of the property `model_config`
+        of_seed = {seed: getattr(own, attribute) for seed, own in trials.items()}
+        setattr(config, attribute, tune.sample_from(partial(_value_of_seed, of_seed)))
+    return {**config.to_dict(), "seed": tune.grid_search([*trials])}
 
 
 def _value_of_seed(values: Mapping[int, Any], spec: Any) -> Any:
     return values[spec.config.seed]
-
-
-def _changed_entries(base: AlgorithmConfig, settings: Settings, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the entries of a config's dict that overrides change; lets RLlib validate them."""
-    config = base.copy(copy_frozen=False)
-    apply_overrides(config, overrides, settings.algo, own_module=settings.module is not None)
-    try:
-        config.copy(copy_frozen=False).validate()
-    except Exception as error:
-        given = ", ".join(f"{name}={value}" for name, value in overrides.items())
-        reason = " ".join(str(error).split()).partition(" To suppress all validation errors")[0]
-        raise envoi.EnvoiError(f"RLlib refuses these settings ({given or 'no --set'}): {reason}") from error
-    before = base.to_dict()
-    return {name: value for name, value in config.to_dict().items() if _as_text(value) != _as_text(before.get(name))}
-
-
-def _as_text(value: Any) -> str:
-    """Returns text by which to compare values: plain values in full, other objects by class, as their copies differ."""
-    return json.dumps(value, skipkeys=True, default=lambda one: vars(one) if is_dataclass(one) else str(type(one)))
 
 
 def _set_evaluation(config: AlgorithmConfig, interval: int) -> None:
