@@ -36,7 +36,7 @@ from .settings import DEFAULT_STOP_STEPS, TRACKERS, EnvOptions, Settings, Trial,
 
 try:
     import ray
-    from ray import cloudpickle, tune
+    from ray import tune
     from ray.exceptions import RayActorError
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from ray.rllib.core.rl_module.rl_module import RLModule
@@ -104,12 +104,14 @@ def run(
         )
         try:
             with interruption.patience():
-                tuner.fit()
+                ended = [result.error for result in tuner.fit()]
         except KeyboardInterrupt:
-            pass  # the second Ctrl-C: the last checkpoints count
+            ended = []  # the second Ctrl-C: the last checkpoints count
         except (tune.TuneError, ValueError) as error:
             raise envoi.EnvoiError(f"the job failed: {_cause_of(error)}; the full report is in {folder.log}") from error
-    failed = list(recorder.failures.values())
+        which = "trial {} failed: " if len(states) > 1 else ""
+        errors = [(trial.index, error) for trial, error in zip(todo, ended, strict=False) if error is not None]
+        failed = [which.format(index) + _cause_of(error) for index, error in errors]
     if failed and len(failed) == len(todo):
         kept = f", and the last checkpoint in {folder.checkpoint}" if folder.checkpoint.exists() else ""
         raise envoi.EnvoiError(f"{failed[0]}; the full report is in {folder.log}{kept}")
@@ -322,7 +324,6 @@ class Recorder(tune.Callback, tune.Stopper):
 
     def __init__(self, job: Job, observe: Observer | None, interruption: Interruption) -> None:
         self.saved = dict(job.states)
-        self.failures: dict[int, str] = {}
         self._settings, self._folder, self._observe = job.settings, job.folder, observe
         self._interruption = interruption
         self._measured = () if job.grouping is None else job.grouping.measured
@@ -407,15 +408,10 @@ class Recorder(tune.Callback, tune.Stopper):
         self._folder.write_state(self.saved)
 
     def on_trial_complete(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Records that a trial has stopped."""
+        """Records that a trial has stopped or failed."""
         self._running.discard(self._index_of(trial.config))
 
-    def on_trial_error(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Records that a trial has failed, and its error."""
-        index = self._index_of(trial.config)
-        self._running.discard(index)
-        which = f"trial {index} failed: " if len(self._live) > 1 else ""
-        self.failures[index] = which + _cause_of(_error_of(trial))
+    on_trial_error = on_trial_complete  # pyright: ignore[reportAssignmentType]
 
     def _row(self, index: int, result: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the row of an iteration for `progress.csv`."""
@@ -462,15 +458,6 @@ def _finite(value: Any) -> float | None:
     if not isinstance(value, int | float | np.number | np.ndarray) or np.size(value) != 1 or not np.isfinite(value):
         return None
     return float(f"{float(value):.6g}")
-
-
-def _error_of(trial: TuneTrial) -> BaseException | None:
-    """Returns the error of a trial; reads Tune's file directly, because Tune copies it to the storage later."""
-    path = Path(trial.pickled_error_file or "")
-    if not path.is_file():
-        return trial.get_pickled_error() or trial.get_error()
-    with reading(path), path.open("rb") as file:
-        return cloudpickle.load(file)
 
 
 def _cause_of(error: Any) -> str:

@@ -84,7 +84,6 @@ ATTRIBUTES = [
     (CONFIG, "restart_failed_sub_environments episode_lookback_horizon count_steps_by batch_mode", "find its new name"),
     (f"{RLLIB}.env.multi_agent_env:MultiAgentEnv", "_agent_ids", "sort the agents of an env that names them in a set otherwise"),
     ("ray.tune.logger.tensorboardx:TBXLoggerCallback", "_summary_writer_cls", "write events into the folder of the run otherwise"),
-    ("ray.tune.experiment.trial:Trial", "pickled_error_file", "find it elsewhere"),
 ]  # fmt: skip
 
 TEXTS = [
