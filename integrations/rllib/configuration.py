@@ -17,9 +17,8 @@ from envoi.batching.loop import Lanes
 
 from ..errors import missing_rllib
 from .algorithms import ACTIONS, Algorithm, check_actions, find
-from .batched_runner import Runner, use_runner
 from .multi_agent.grouping import FixedMapping, Policies, group_spaces
-from .settings import EnvOptions
+from .settings import EnvOptions, Runner
 
 try:
     from ray.rllib.algorithms.algorithm import Algorithm as RLlibAlgorithm
@@ -33,6 +32,7 @@ try:
     from envoi.adapters.rllib.creator import FORM, arguments_of
     from envoi.adapters.rllib.masks import has_masks, unmasked
 
+    from .batched_runner import use_runner
     from .callbacks import EnvoiCallbacks
     from .curriculum import CHOSEN, ChosenContexts, choose
     from .modules import check_module, has_own_module, networks_of, set_modules

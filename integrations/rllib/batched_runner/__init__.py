@@ -1,18 +1,13 @@
-"""Chooses the env runner of an RLlib config: RLlib's own, or one that collects the steps of all lanes as arrays.
-
-The first use of `BatchedEnvRunner`, or of `BatchedMultiAgentEnvRunner` for several agents, imports Ray.
-"""
+"""Chooses the env runner of an RLlib config: RLlib's own, or one that collects the steps of all lanes as arrays."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envoi import EnvoiError
 
 from ..settings import RUNNERS, Runner, check_runner
-
-if TYPE_CHECKING:
-    from .batched_env_runner import BatchedEnvRunner, BatchedMultiAgentEnvRunner
+from .batched_env_runner import BatchedEnvRunner, BatchedMultiAgentEnvRunner
 
 __all__ = [
     "RUNNERS",
@@ -31,8 +26,6 @@ def use_runner(config: Any, runner: Runner = "auto") -> None:
     An env runner class that the user has set stays; it is an error if `runner` is "batched".
     """
     check_runner(runner)
-    from .batched_env_runner import BatchedEnvRunner, BatchedMultiAgentEnvRunner
-
     ours = BatchedMultiAgentEnvRunner if config.is_multi_agent else BatchedEnvRunner
     if runner == "sync":
         if config.env_runner_cls is ours:
@@ -61,11 +54,3 @@ def _obstacle(config: Any, ours: Any = None) -> str | None:
         return "the config records its episodes (`output`), for which RLlib has a runner of its own"
     cls = config.env_runner_cls
     return None if cls is None or (ours and issubclass(cls, ours)) else f"the config has the env runner {cls.__name__}"
-
-
-def __getattr__(name: str) -> Any:
-    if name not in ("BatchedEnvRunner", "BatchedMultiAgentEnvRunner"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import batched_env_runner
-
-    return getattr(batched_env_runner, name)
