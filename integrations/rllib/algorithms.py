@@ -78,12 +78,6 @@ FROM_PYTHON: Mapping[str, frozenset[str]] = MappingProxyType(
 """Actions of the algorithms that `configure` takes as a config of the user's: of recorded data, or by a model."""
 ACTIONS: Mapping[str, frozenset[str]] = {name: known.actions for name, known in ALGORITHMS.items()} | FROM_PYTHON
 """Class names of the action spaces that an algorithm can choose from, by the name of its class."""
-_KIN: Mapping[str, str] = {
-    **dict.fromkeys(("a2c", "a3c", "pg", "trpo", "ars", "es"), "PPO"),
-    **dict.fromkeys(("ddpg", "td3"), "SAC"),
-    **dict.fromkeys(("ddqn", "rainbow", "r2d2", "qrdqn"), "DQN"),
-}
-"""The algorithm to take in place of others, which earlier versions of RLlib or other libraries have."""
 
 
 def find(name: str) -> Algorithm:
@@ -98,9 +92,7 @@ def find(name: str) -> Algorithm:
             f"{known} is trained from Python, by envoi.integrations.rllib.configure({known}Config(), env); there are "
             f"here: {listing}"
         )
-    kin = _KIN.get(name.lower())
-    near = f"did you mean {kin!r}? There are: {listing}" if kin else nearest_of_all(name, ALGORITHMS)
-    raise UnknownName(f"no algorithm is called {name!r}; {near}")
+    raise UnknownName(f"no algorithm is called {name!r}; {nearest_of_all(name, ALGORITHMS)}")
 
 
 def check_actions(algorithm: str, space: object) -> None:

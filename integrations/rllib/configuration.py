@@ -350,11 +350,6 @@ def _describe_fitting(config: AlgorithmConfig, registered: RegisteredEnv, num_en
 
 def _warn_unmasked(algorithm: str, registered: RegisteredEnv) -> None:
     """Warns that an algorithm has no module with action masks; raises an error if the user has requested masks."""
-    if ACTIONS.get(algorithm) == {"Box"}:
-        raise envoi.EnvoiError(
-            f"action_masks: {algorithm} chooses only real numbers, none of which a mask forbids; leave "
-            "action_masks='auto'"
-        )
     able = f"these have one: {', '.join(ALGORITHMS_WITH_MASKS)}"
     if registered.options.action_masks is True:
         raise envoi.EnvoiError(

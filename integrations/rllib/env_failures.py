@@ -15,7 +15,7 @@ import json
 import multiprocessing
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
 from itertools import pairwise
@@ -112,11 +112,8 @@ class DriverWatch:
         self._checked = time.monotonic()
         held = {name: record_of(actor) for actor, name in self._runners.items()}
         found = next((record["failure"] for record in held.values() if "failure" in record), None)
-        failure = Failure(**found) if found else self._too_many_restarts(held)
-        if failure is not None:
-            raise failure.error()
-
-    def _too_many_restarts(self, held: Mapping[str, Mapping[str, Any]]) -> Failure | None:
+        if found is not None:
+            raise Failure(**found).error()
         for name, record in held.items():
             restarts = in_a_row(record.get("starts", [])) - 1
             if restarts > self._most_restarts:
@@ -125,8 +122,7 @@ class DriverWatch:
                     f"the process of {name} ended {restarts} times in a row while it stepped env {self._env!r}; "
                     f"max_env_restarts={self._most_restarts}; the last time: {last['message']}"
                 )
-                return Failure(message, last["traceback"])
-        return None
+                raise Failure(message, last["traceback"]).error()
 
     def _checking(self, method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)

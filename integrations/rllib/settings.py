@@ -217,7 +217,12 @@ class Settings(EnvOptions):
             chosen = sample_trials(self.set, self.samples, self.seed)
             self._replace(trials=tuple(Trial(index, self.seed + index, one) for index, one in enumerate(chosen)))
         if self.scheduler is not None:
-            self._check_scheduler(self.scheduler)
+            _check_known("scheduler", self.scheduler, SCHEDULERS)
+            if len(self.trials) < 2:
+                raise envoi.EnvoiError(
+                    f"--scheduler {self.scheduler} compares trials, and this job has one; give --samples, and a search "
+                    "space such as --set 'lr=loguniform(1e-5,1e-3)'"
+                )
 
     def _replace(self, **values: Any) -> None:
         for name, value in values.items():
@@ -255,14 +260,6 @@ class Settings(EnvOptions):
             check_number("stop_minutes", self.stop_minutes, 0, whole=False, above=True)
         if self.stop_return is not None:
             check_number("stop_return", self.stop_return, -math.inf, whole=False)
-
-    def _check_scheduler(self, name: str) -> None:
-        _check_known("scheduler", name, SCHEDULERS)
-        if len(self.trials) < 2:
-            raise envoi.EnvoiError(
-                f"--scheduler {name} compares trials, and this job has one; give --samples, and a search space such as "
-                "--set 'lr=loguniform(1e-5,1e-3)'"
-            )
 
     def env_of(self, overrides: Mapping[str, Any]) -> str:
         """Returns the env's name, with the arguments that overrides such as `env_config.size` add."""

@@ -228,9 +228,9 @@ def test_masks_are_there_where_wanted(env, options, masked):
     [
         (PPOConfig, "gymnasium:Pendulum-v1", "masks are for Discrete"),
         (DreamerV3Config, Guarded, "DreamerV3 has no module with masks; these have one: PPO"),
-        (CQLConfig, "envoi:pendulum", "CQL chooses only real numbers, none of which a mask forbids"),
-        (IQLConfig, "envoi:pendulum", "IQL chooses only real numbers"),
-        (TQCConfig, "envoi:pendulum", "TQC chooses only real numbers"),
+        (CQLConfig, "envoi:pendulum", "CQL has no module with masks; these have one: PPO"),
+        (IQLConfig, "envoi:pendulum", "IQL has no module with masks"),
+        (TQCConfig, "envoi:pendulum", "TQC has no module with masks"),
     ],
 )
 def test_masks_that_cannot_be_are_errors(kind, env, message):
