@@ -159,13 +159,13 @@ def _remote_runners(algorithm: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for group, kind in ((algorithm.env_runner_group, ""), (algorithm.eval_env_runner_group, "evaluation ")):
         if group is not None and group.num_remote_env_runners():
-            named = group.foreach_env_runner(_name_runner, local_env_runner=False, timeout_seconds=_PATIENCE)
-            found |= {actor: f"{kind}worker {index}" for index, actor in named}
+            named = group.foreach_env_runner(
+                lambda runner: (ray.get_runtime_context().get_actor_id(), runner.worker_index),
+                local_env_runner=False,
+                timeout_seconds=_PATIENCE,
+            )
+            found |= {actor: f"{kind}worker {index}" for actor, index in named}
     return found
-
-
-def _name_runner(runner: Any) -> tuple[int, str]:
-    return runner.worker_index, str(ray.get_runtime_context().get_actor_id())
 
 
 def failure_in(error: BaseException | None) -> EnvFailure | None:

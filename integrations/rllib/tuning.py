@@ -56,7 +56,8 @@ except ImportError as error:
 if TYPE_CHECKING:
     from .training import Job
 
-_TUNE_VARIABLES = {
+_VARIABLES = {
+    "RAY_USAGE_STATS_ENABLED": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # `make_trackers` makes those that are asked for
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # no return is known before the first episode ends
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # its handler drops the progress since the last checkpoint
@@ -81,7 +82,7 @@ def run(
     space = param_space(_shared_config(job, todo), settings, {trial.seed: trial.overrides for trial in todo})
     untracked: dict[str, str] = {}
     recorder = Recorder(job, observe, interruption)
-    with variables_set(_TUNE_VARIABLES, {"RAY_USAGE_STATS_ENABLED": "0"}), _ray(settings, interruption, log_to_driver):
+    with variables_set(_VARIABLES), _ray(settings, interruption, log_to_driver):
         held = float(ray.cluster_resources().get("GPU", 0))
         if settings.gpus > held:  # the job would wait for ever
             raise envoi.EnvoiError(f"--gpus: a trial asks for {settings.gpus:g}, and Ray found {held:g} here")

@@ -6,18 +6,10 @@ from typing import Any
 
 from envoi import EnvoiError
 
-from ..settings import RUNNERS, Runner, check_runner
+from ..settings import Runner, check_runner
 from .batched_env_runner import BatchedEnvRunner, BatchedMultiAgentEnvRunner
 
-__all__ = [
-    "RUNNERS",
-    "BatchedEnvRunner",
-    "BatchedMultiAgentEnvRunner",
-    "Runner",
-    "check_runner",
-    "use_runner",
-    "why_not",
-]
+__all__ = ["BatchedEnvRunner", "BatchedMultiAgentEnvRunner", "use_runner", "why_not"]
 
 
 def use_runner(config: Any, runner: Runner = "auto") -> None:
