@@ -59,8 +59,10 @@ def _plot_return(axes: Axes, rows: Rows, colour: str, *, alone: bool) -> None:
         low = [max(m - s, float(row["return_min"])) for m, s, row in zip(mean, std, ended, strict=True)]
         high = [min(m + s, float(row["return_max"])) for m, s, row in zip(mean, std, ended, strict=True)]
         axes.fill_between(steps, low, high, color=colour, alpha=0.16, linewidth=0)
-    label = "evaluation, without exploration" if alone else None
-    axes.plot(*_series(rows, "evaluation_return_mean"), "s--", color=colour, markersize=3, linewidth=1.2, label=label)
+    steps, evaluated = _series(rows, "evaluation_return_mean")
+    if evaluated:
+        label = "evaluation, without exploration" if alone else None
+        axes.plot(steps, evaluated, "s--", color=colour, markersize=3, linewidth=1.2, label=label)
 
 
 def _series(rows: Rows, name: str) -> tuple[list[int], list[float]]:
