@@ -115,7 +115,7 @@ def run(
         failed = [which.format(index) + _cause_of(error) for index, error in errors]
     if failed and len(failed) == len(todo):
         kept = f", and the last checkpoint in {folder.checkpoint}" if folder.checkpoint.exists() else ""
-        raise envoi.EnvoiError(f"{failed[0]}; the full report is in {folder.log}{kept}")
+        raise envoi.EnvoiError(f"{failed[0]}; the full report is in {folder.log}{kept}") from errors[0][1]
     return recorder.saved, [*failed, *untracked.values()]
 
 
