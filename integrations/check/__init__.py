@@ -162,6 +162,8 @@ class _Checks:
         blocking = [key for key in requirement.needs if statuses.get(key) not in ("passed", "remark")]
         blocking += [key for key in requirement.unless if statuses.get(key) == "failed"]
         outcome = skipped(f"see {blocking[0]}") if blocking else _outcome(requirement, given, statuses)
+        for env in (self._env, getattr(given, "env", given)):
+            env.release()
         if outcome.status == "failed" and excuse:
             outcome = skipped(f"see {excuse}")
         return self._add(subject, requirement, outcome)

@@ -7,7 +7,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -49,15 +49,16 @@ class EnvUnderTest:
 
     Attributes:
         name: Its name as a subject of results.
-        new_driver: Makes a new environment, and returns its driver.
+        make: Makes a new environment, and returns its driver.
         title: Its name in reports.
         origin: A name or function from which another process can make the environment, or None.
     """
 
     def __init__(
-        self, name: str, new_driver: Callable[[], Driver], extent: Extent, title: str = "", origin: Any = None
+        self, name: str, make: Callable[[], Driver], extent: Extent, title: str = "", origin: Any = None
     ) -> None:
-        self.name, self.new_driver, self.extent, self.title, self.origin = name, new_driver, extent, title, origin
+        self.name, self.make, self.extent, self.title, self.origin = name, make, extent, title, origin
+        self._opened: list[Driver] = []
 
     @classmethod
     def of(cls, given: Any, name: str, extent: Extent) -> EnvUnderTest:
@@ -82,20 +83,21 @@ class EnvUnderTest:
             raise EnvoiError(f"{title}: it could not be made: {describe(error)}") from error
         return env
 
-    @contextmanager
-    def temporary_driver(self) -> Iterator[Driver]:
-        """Provides a driver of a new environment, and closes the environment at the end."""
-        driver = self.new_driver()
-        try:
-            yield driver
-        finally:
+    def new_driver(self) -> Driver:
+        """Returns a driver of a new environment, which `release` closes after the check."""
+        self._opened.append(self.make())
+        return self._opened[-1]
+
+    def release(self) -> None:
+        """Closes the environments of a check."""
+        while self._opened:
             with suppress(Exception):
-                driver.close()
+                self._opened.pop().close()
 
     @cached_property
     def driver(self) -> Driver:
         """The driver of the observed rollout; also used to read properties that never change."""
-        return self.new_driver()
+        return self.make()
 
     @cached_property
     def rollout(self) -> Rollout:
@@ -111,17 +113,14 @@ class EnvUnderTest:
         affordable = TRACE_SECONDS / max(self.rollout.seconds_per_call, 1e-6) / self.extent.episodes
         return max(8, min(self.extent.steps, most, math.floor(affordable)))
 
-    def collector(self, driver: Driver, seed: Any = None, **options: Any) -> Collector:
-        """Returns a collector for a driver, with the options of `Collector`."""
-        return Collector(driver, self.extent.seed if seed is None else seed, **{"limit": self.trace_limit, **options})
+    def collector(self, driver: Driver | None = None, seed: Any = None, **options: Any) -> Collector:
+        """Returns a collector for a driver, by default that of a new environment, with the options of `Collector`."""
+        options = {"seed": self.extent.seed if seed is None else seed, "limit": self.trace_limit, **options}
+        return Collector(self.new_driver() if driver is None else driver, **options)
 
     def trace(self, driver: Driver | None = None, episodes: int | None = None, **options: Any) -> list[Transition]:
         """Collects the transitions of some episodes, for a comparison."""
-        count = self.extent.episodes if episodes is None else episodes
-        if driver is not None:
-            return self.collector(driver, **options).collect(count)
-        with self.temporary_driver() as new:
-            return self.trace(new, count, **options)
+        return self.collector(driver, **options).collect(self.extent.episodes if episodes is None else episodes)
 
     @cached_property
     def reference(self) -> list[Transition]:
@@ -129,10 +128,9 @@ class EnvUnderTest:
         return self.trace()
 
     def close(self) -> None:
-        """Closes the environment that is still open."""
-        if "driver" in vars(self):
-            with suppress(Exception):
-                self.driver.close()
+        """Closes the environment of the observed rollout."""
+        self._opened.append(self.driver)
+        self.release()
 
 
 def new_driver(origin: Any) -> Driver:

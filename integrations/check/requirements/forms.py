@@ -55,7 +55,7 @@ class FormUnderTest:
 
     def make(self, core: Env | MultiEnv | None = None, exact: bool = False) -> Any:
         """Makes a form of `core`, or of a new environment; if `exact`, an RLlib form keeps the specs unchanged."""
-        core = self.env.new_driver().core_env() if core is None else core
+        core = self.env.make().core_env() if core is None else core
         if FRAMEWORKS[self.framework].only_lanes and isinstance(core, Env) and core.batch_size is None:
             return convert(core, self.framework, n=LANES)
         if self.framework == "rllib":
@@ -69,7 +69,7 @@ class FormUnderTest:
         form = self.make(exact=True)
         simultaneous = self.framework == "pettingzoo_aec" and not self.takes_turns()
         returned = _importer(self.framework, form)(form, **({"simultaneous": True} if simultaneous else {}))
-        return form, returned, _in_shape_of(returned, self.env.new_driver().core_env())
+        return form, returned, _in_shape_of(returned, self.env.make().core_env())
 
     def takes_turns(self, together: bool = False) -> bool:
         """Returns True if some steps are not for all agents; with `together`, some must also be for several agents."""

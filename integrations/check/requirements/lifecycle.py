@@ -29,16 +29,16 @@ LIMIT_EPISODES = 3
 @requirement("resets-twice", 20, unless=("observation-in-spec",))
 def resets_twice(env: EnvUnderTest) -> Outcome:
     """The second of two resets in a row starts an episode as the first does."""
-    with env.temporary_driver() as driver:
-        driver.reset(env.extent.seed)
-        reply = driver.reset()
-        for agent, value in reply.observations.items():
-            violation = spec_violation(driver.observation_specs[agent], value, driver.label("observation", agent))
-            if violation is not None and violation[0] == "observation-in-spec":
-                return failed(f"{violation[1]} (the second of two resets in a row)")
-        collector = env.collector(driver, limit=min(env.trace_limit, 10))
-        collector.reply, collector.episode = reply, 1
-        collector.collect(1)
+    driver = env.new_driver()
+    driver.reset(env.extent.seed)
+    reply = driver.reset()
+    for agent, value in reply.observations.items():
+        violation = spec_violation(driver.observation_specs[agent], value, driver.label("observation", agent))
+        if violation is not None and violation[0] == "observation-in-spec":
+            return failed(f"{violation[1]} (the second of two resets in a row)")
+    collector = env.collector(driver, limit=min(env.trace_limit, 10))
+    collector.reply, collector.episode = reply, 1
+    collector.collect(1)
     return PASSED
 
 
@@ -75,12 +75,12 @@ def no_limit_as_termination(env: EnvUnderTest) -> Outcome:
     if longest not in declared and few_or_short:
         return PASSED
     episode_ends = list(rollout.ends)
-    with env.temporary_driver() as driver:
-        for number in range(LIMIT_EPISODES):
-            options: Any = {"limit": longest + 1, "policy": "same", "action_seed": number}
-            last = env.collector(driver, extent.seed + 1 + number, **options).collect(1)[-1]
-            if last.reply.over:
-                episode_ends.append(last)
+    driver = env.new_driver()
+    for number in range(LIMIT_EPISODES):
+        options: Any = {"limit": longest + 1, "policy": "same", "action_seed": number}
+        last = env.collector(driver, extent.seed + 1 + number, **options).collect(1)[-1]
+        if last.reply.over:
+            episode_ends.append(last)
     reached = [end for end in episode_ends if end.step >= longest]
     if len(reached) < 2 or not all(end.step == longest and _terminated(end) for end in reached):
         return PASSED
@@ -111,27 +111,27 @@ def _declared_limits(driver: Driver) -> set[int]:
 @requirement("after-the-end", 31, on_forms=True)
 def after_the_end(env: EnvUnderTest) -> Outcome:
     """A step after the end is an error (in dm_env another episode), never a silent step."""
-    with env.temporary_driver() as driver:
-        collector = env.collector(driver)
-        if isinstance(driver, BatchDriver):
-            for _ in range(env.trace_limit):
-                reply = collector.advance().reply
-                if any(map(reply.ended, driver.possible_agents)):
-                    step = lambda: driver.step_without_restart(collector.actions)  # noqa: E731
-                    return _is_refused(driver, step, "of a lane that has ended")
-            return skipped("no lane ended")
-        longest = max((end.step for end in env.rollout.ends), default=0)
-        collector.limit, over = longest + 1, False
-        while longest and not over and collector.episode <= env.extent.episodes:
-            over = collector.advance().reply.over
-        if not over:
-            return skipped("no episode ended")
-        actions = dict(collector.actions)
-        if driver.restarts_itself:
-            if driver.step_starts_episode(next(iter(actions.values()))):
-                return PASSED
-            return remark("a step after the end does not start another episode, as dm_env requires")
-        return _is_refused(driver, lambda: driver.step(actions), "after the end")
+    driver = env.new_driver()
+    collector = env.collector(driver)
+    if isinstance(driver, BatchDriver):
+        for _ in range(env.trace_limit):
+            reply = collector.advance().reply
+            if any(map(reply.ended, driver.possible_agents)):
+                step = lambda: driver.step_without_restart(collector.actions)  # noqa: E731
+                return _is_refused(driver, step, "of a lane that has ended")
+        return skipped("no lane ended")
+    longest = max((end.step for end in env.rollout.ends), default=0)
+    collector.limit, over = longest + 1, False
+    while longest and not over and collector.episode <= env.extent.episodes:
+        over = collector.advance().reply.over
+    if not over:
+        return skipped("no episode ended")
+    actions = dict(collector.actions)
+    if driver.restarts_itself:
+        if driver.step_starts_episode(next(iter(actions.values()))):
+            return PASSED
+        return remark("a step after the end does not start another episode, as dm_env requires")
+    return _is_refused(driver, lambda: driver.step(actions), "after the end")
 
 
 def _is_refused(driver: Driver, step: Callable[[], Any], when: str) -> Outcome:
@@ -149,14 +149,14 @@ def _is_refused(driver: Driver, step: Callable[[], Any], when: str) -> Outcome:
 @requirement("before-the-reset", 31, on_forms=True)
 def before_the_reset(env: EnvUnderTest) -> Outcome:
     """A step before the first reset is an error (in dm_env it starts an episode)."""
-    with env.temporary_driver() as driver:
-        actions = dict(env.reference[1].actions) if len(env.reference) > 1 else {}
-        if not actions:
-            return skipped("no step was made")
-        if driver.restarts_itself:
-            starts = driver.step_starts_episode(next(iter(actions.values())))
-            return PASSED if starts else remark("a step before the first reset does not start an episode")
-        return _is_refused(driver, lambda: driver.step(actions), "before the first reset")
+    driver = env.new_driver()
+    actions = dict(env.reference[1].actions) if len(env.reference) > 1 else {}
+    if not actions:
+        return skipped("no step was made")
+    if driver.restarts_itself:
+        starts = driver.step_starts_episode(next(iter(actions.values())))
+        return PASSED if starts else remark("a step before the first reset does not start an episode")
+    return _is_refused(driver, lambda: driver.step(actions), "before the first reset")
 
 
 @requirement("same-spaces", 18, on_forms=True)
@@ -174,8 +174,8 @@ def same_spaces(env: EnvUnderTest) -> Outcome:
 def metadata_stays(env: EnvUnderTest) -> Outcome:
     """Building, playing and closing an environment do not change the metadata."""
     before = copy_value(env.driver.metadata)
-    with env.temporary_driver() as driver:
-        env.collector(driver, limit=3).collect(1)
+    env.collector(limit=3).collect(1)
+    env.release()
     difference = values_differ(before, env.driver.metadata, "metadata")
     if difference is None:
         return PASSED
@@ -199,23 +199,23 @@ def closes_twice(env: EnvUnderTest) -> Outcome:
 def renders(env: EnvUnderTest) -> Outcome:
     """render() returns a value of the render mode."""
     mode = env.driver.render_mode
-    with env.temporary_driver() as driver:
-        collector = env.collector(driver)
-        for _ in range(3):
-            collector.advance()
-            try:
-                image = driver.render()
-            except NotAvailable:
-                return skipped("a window would open" if mode == "human" else "it was made without a render mode")
-            if mode != "rgb_array":
-                if image is None:
-                    return failed(f"render() in the mode {mode!r} returns None")
-            elif driver.kind != "batch":
-                is_array = isinstance(image, np.ndarray)
-                if not (is_array and image.dtype == np.uint8 and image.ndim == 3 and image.shape[-1] == 3):
-                    got = f"{image.dtype} of shape {image.shape}" if is_array else repr(image)
-                    expected = "uint8 of shape (height, width, 3)"
-                    return failed(f"render() in the mode rgb_array: expected {expected}, got {got}")
+    driver = env.new_driver()
+    collector = env.collector(driver)
+    for _ in range(3):
+        collector.advance()
+        try:
+            image = driver.render()
+        except NotAvailable:
+            return skipped("a window would open" if mode == "human" else "it was made without a render mode")
+        if mode != "rgb_array":
+            if image is None:
+                return failed(f"render() in the mode {mode!r} returns None")
+        elif driver.kind != "batch":
+            is_array = isinstance(image, np.ndarray)
+            if not (is_array and image.dtype == np.uint8 and image.ndim == 3 and image.shape[-1] == 3):
+                got = f"{image.dtype} of shape {image.shape}" if is_array else repr(image)
+                expected = "uint8 of shape (height, width, 3)"
+                return failed(f"render() in the mode rgb_array: expected {expected}, got {got}")
     return PASSED
 
 
@@ -242,43 +242,42 @@ def copies(env: EnvUnderTest) -> Outcome:
     if any(kind.__name__ == "EzPickle" for layer in env.driver.layers() for kind in type(layer).__mro__):
         return remark("a copy is a new environment outside of the episode, as its class is an EzPickle")
     for name, copier in COPIERS.items():
-        with env.temporary_driver() as driver:
-            original = env.collector(driver)
-            done = original.calls_of(min(STEPS_BEFORE, len(env.reference)))
-            try:
-                copied = original.with_driver(driver.with_env(copier(driver.env)))
-            except Exception as error:
-                unsupported.append(f"{name} raises {type(error).__name__}: {short(str(error), 100)}")
-                continue
-            expected = env.reference[len(done) :]
-            before = traces_differ(env.reference[: len(done)], done, driver)
-            for label, collector in (("the copy", copied), ("the original, beside its copy,", original)):
-                difference = before or traces_differ(expected, collector.calls_of(len(expected)), driver)
-                if difference is not None:
-                    return failed(f"{name} in an episode: {label} continues differently: {difference}")
+        driver = env.new_driver()
+        original = env.collector(driver)
+        done = original.calls_of(min(STEPS_BEFORE, len(env.reference)))
+        try:
+            copied = original.with_driver(driver.with_env(copier(driver.env)))
+        except Exception as error:
+            unsupported.append(f"{name} raises {type(error).__name__}: {short(str(error), 100)}")
+            continue
+        expected = env.reference[len(done) :]
+        before = traces_differ(env.reference[: len(done)], done, driver)
+        for label, collector in (("the copy", copied), ("the original, beside its copy,", original)):
+            difference = before or traces_differ(expected, collector.calls_of(len(expected)), driver)
+            if difference is not None:
+                return failed(f"{name} in an episode: {label} continues differently: {difference}")
     return remark("; ".join(unsupported)) if unsupported else PASSED
 
 
 @requirement("snapshots", 27, needs=(REPRODUCIBLE,), unless=("instances-apart", *VALUE_KEYS, *AGENT_KEYS))
 def snapshots(env: EnvUnderTest) -> Outcome:
     """A snapshot restores everything that later steps depend on."""
-    with env.temporary_driver() as own_driver:
-        core: Any = own_driver.core_env()
-        driver = core_driver(core)
-        collector = env.collector(driver)
-        collector.calls_of(min(STEPS_BEFORE, len(env.reference)))
-        try:
-            snapshot = core.snapshot()
-        except SnapshotUnsupported as error:
-            return remark(short(str(error), 100))
-        restored = collector.with_driver(driver)
-        ended = driver.ended if isinstance(driver, BatchDriver) else None
-        # Past the end of an episode, so that the snapshot is restored across it.
-        first = collector.calls_of(2 * env.trace_limit)
-        core.restore(snapshot)
-        if isinstance(driver, BatchDriver) and ended is not None:
-            driver.ended = ended
-        second = restored.calls_of(2 * env.trace_limit)
+    core: Any = env.new_driver().core_env()
+    driver = core_driver(core)
+    collector = env.collector(driver)
+    collector.calls_of(min(STEPS_BEFORE, len(env.reference)))
+    try:
+        snapshot = core.snapshot()
+    except SnapshotUnsupported as error:
+        return remark(short(str(error), 100))
+    restored = collector.with_driver(driver)
+    ended = driver.ended if isinstance(driver, BatchDriver) else None
+    # Past the end of an episode, so that the snapshot is restored across it.
+    first = collector.calls_of(2 * env.trace_limit)
+    core.restore(snapshot)
+    if isinstance(driver, BatchDriver) and ended is not None:
+        driver.ended = ended
+    second = restored.calls_of(2 * env.trace_limit)
     return failed_if(traces_differ(first, second, driver), "after restore() it continues differently")
 
 
@@ -324,21 +323,21 @@ def _difference_alone(trace: list[Transition], index: int, driver: CoreDriver, s
 @requirement("lanes-apart", 48, kinds=("batch",))
 def lanes_apart(env: EnvUnderTest) -> Outcome:
     """Resetting one lane does not change the others."""
-    with env.temporary_driver() as driver:
-        assert isinstance(driver, BatchDriver)
-        n = len(driver.possible_agents)
-        if n < 2:
-            return skipped("there is one lane")
-        transition = env.collector(driver).calls_of(3)[-1]
-        mask = np.zeros(n, bool)
-        mask[0] = True
-        observations, _ = driver.env.reset(mask=mask)
-        after = driver.split(driver.env.observation_spec, observations, "observation")
-        for index in range(1, n):
-            before = transition.reply_copy.observations[index]
-            difference = values_differ(before, after[index], f"observation in lane {index}")
-            if difference is not None:
-                return failed(f"reset(mask=…) of lane 0 changes another: {difference}")
+    driver = env.new_driver()
+    assert isinstance(driver, BatchDriver)
+    n = len(driver.possible_agents)
+    if n < 2:
+        return skipped("there is one lane")
+    transition = env.collector(driver).calls_of(3)[-1]
+    mask = np.zeros(n, bool)
+    mask[0] = True
+    observations, _ = driver.env.reset(mask=mask)
+    after = driver.split(driver.env.observation_spec, observations, "observation")
+    for index in range(1, n):
+        before = transition.reply_copy.observations[index]
+        difference = values_differ(before, after[index], f"observation in lane {index}")
+        if difference is not None:
+            return failed(f"reset(mask=…) of lane 0 changes another: {difference}")
     return PASSED
 
 

@@ -44,11 +44,11 @@ def repeats_in_new_envs(env: EnvUnderTest) -> Outcome:
 def seed_repeats(env: EnvUnderTest) -> Outcome:
     """The same environment starts the same episode whenever it gets the same seed."""
     seed = env.extent.seed
-    with env.temporary_driver() as driver:
-        first = env.trace(driver, 1)
-        # An episode under another seed between, to tell the seed's influence from that of a new environment.
-        env.trace(driver, 1, seed=seed + 1)
-        again = env.trace(driver, 1)
+    driver = env.new_driver()
+    first = env.trace(driver, 1)
+    # An episode under another seed between, to tell the seed's influence from that of a new environment.
+    env.trace(driver, 1, seed=seed + 1)
+    again = env.trace(driver, 1)
     difference = traces_differ(first, again, driver)
     if difference is not None:
         return failed(f"reset(seed={seed}) a second time starts another episode than the first time: {difference}")
@@ -60,8 +60,8 @@ def seed_repeats(env: EnvUnderTest) -> Outcome:
 @_if_seeded
 def seed_lasts(env: EnvUnderTest) -> Outcome:
     """A seed also fixes the episodes that plain resets start after it."""
-    with env.temporary_driver() as driver:
-        difference = traces_differ(env.trace(driver), env.trace(driver), driver)
+    driver = env.new_driver()
+    difference = traces_differ(env.trace(driver), env.trace(driver), driver)
     return failed_if(difference, f"after reset(seed={env.extent.seed}) the episodes of plain resets differ")
 
 
@@ -102,16 +102,15 @@ def no_global_generator(env: EnvUnderTest) -> Outcome:
 
 def _changed_generator(env: EnvUnderTest) -> str:
     """Returns the name of a process-wide generator that a reset or a few steps change, or an empty text."""
-    with env.temporary_driver() as driver:
-        collector = env.collector(driver)
-        for _ in range(4):
-            # `advance` seeds the generators, then makes the call; choosing actions uses neither.
-            collector.advance()
-            states = _generator_states()
-            collector.seed_global_generators()
-            for name, clean in _generator_states().items():
-                if states[name] != clean:
-                    return name
+    collector = env.collector()
+    for _ in range(4):
+        # `advance` seeds the generators, then makes the call; choosing actions uses neither.
+        collector.advance()
+        states = _generator_states()
+        collector.seed_global_generators()
+        for name, clean in _generator_states().items():
+            if states[name] != clean:
+                return name
     return ""
 
 
@@ -147,17 +146,15 @@ def instances_apart(env: EnvUnderTest) -> Outcome:
     """Building and stepping another environment of the same kind has no influence."""
     seed = env.extent.seed
     second_alone = env.trace(seed=seed + 1, action_seed=1)
-    with env.temporary_driver() as first_driver:
-        collector = env.collector(first_driver)
-        first, second = [collector.advance()], []
-        # Built within the first one's episode, as building it may be what disturbs that.
-        with env.temporary_driver() as second_driver:
-            other = env.collector(second_driver, seed=seed + 1, action_seed=1)
-            while len(first) < len(env.reference) or len(second) < len(second_alone):
-                if len(second) < len(second_alone):
-                    second.append(other.advance())
-                if len(first) < len(env.reference):
-                    first.append(collector.advance())
+    collector = env.collector()
+    first, second = [collector.advance()], []
+    # Built within the first one's episode, as building it may be what disturbs that.
+    other = env.collector(seed=seed + 1, action_seed=1)
+    while len(first) < len(env.reference) or len(second) < len(second_alone):
+        if len(second) < len(second_alone):
+            second.append(other.advance())
+        if len(first) < len(env.reference):
+            first.append(collector.advance())
     difference = traces_differ(env.reference, first, env.driver) or traces_differ(second_alone, second, env.driver)
     return failed_if(difference, "another environment of the same kind, built and stepped in turn, changes it")
 

@@ -38,10 +38,9 @@ def options_stay(env: EnvUnderTest) -> Outcome:
     if not env.driver.takes_options:
         return skipped(f"{env.driver.api} takes no options")
     options: dict[str, Any] = {}
-    with env.temporary_driver() as driver:
-        collector = env.collector(driver)
-        collector.reply = driver.reset(env.extent.seed, options)
-        collector.advance()
+    collector = env.collector()
+    collector.reply = collector.driver.reset(env.extent.seed, options)
+    collector.advance()
     return failed(f"options: {{}} became {options!r}") if options else PASSED
 
 
@@ -50,12 +49,12 @@ def state_stays(env: EnvUnderTest) -> Outcome:
     """No function of a model changes a state in place."""
     if env.driver.api != "envoi":
         return skipped(f"{env.driver.api} has no models")
-    with env.temporary_driver() as driver:
-        try:
-            with unchanged_states(driver.env):
-                env.collector(driver).collect(1)
-        except SpecError as error:
-            return failed(str(error)) if "in place" in str(error) else PASSED
+    collector = env.collector()
+    try:
+        with unchanged_states(collector.driver.env):
+            collector.collect(1)
+    except SpecError as error:
+        return failed(str(error)) if "in place" in str(error) else PASSED
     return PASSED
 
 
