@@ -7,6 +7,7 @@ import pickle
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from rich.text import Text
 
 import envoi
 from envoi.adapters import SCHEMES, TARGETS, load, losses, names_of
-from envoi.adapters.shared.exported import several_agents
+from envoi.adapters.shared.exported import inside, several_agents
 from envoi.batching.loop import why_interpreted
 from envoi.batching.model_lanes import ModelLanes
 from envoi.compiling.choice import has_numba
@@ -124,11 +125,8 @@ def _facts(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[tuple[str, str]]]:
 
 def _time_limit(env: Any) -> int | None:
     """Returns the number of steps after which an env truncates its episodes, or None if that is unknown."""
-    limits: list[Any] = []
-    while env is not None:
-        limits += [getattr(env, "max_episode_steps", None)] if isinstance(env, envoi.TimeLimit) else []
-        limits.append(getattr(getattr(getattr(env, "source", None), "spec", None), "max_episode_steps", None))
-        env = getattr(env, "env", None)
+    holders = [holder for layer in chain(*inside(env)) for holder in (layer, getattr(layer, "spec", None))]
+    limits = [getattr(holder, "max_episode_steps", None) for holder in holders]
     return min((limit for limit in limits if isinstance(limit, int)), default=None)
 
 

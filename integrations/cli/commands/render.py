@@ -266,6 +266,8 @@ def as_text(picture: Picture, width: int, *, colours: bool) -> Text:
 
 
 DIGITS = "1234567890"
+LEFT, RIGHT = 1073741904, 1073741903
+"""The codes of the arrows in pygame, which may be missing."""
 NUMBERS = 8
 """The most numbers of an array that are printed."""
 
@@ -316,7 +318,7 @@ def why_not(env: Any) -> str | None:
 
 
 def keys_of(env: Any) -> dict[Any, Any] | None:
-    """Returns the action of each combination of keys, or None if no keys fit the actions.
+    """Returns the action of each combination of keys (texts or codes), or None if no keys fit the actions.
 
     Uses the env's `get_keys_to_action` if it has one; else the arrows left and right for two actions, and
     the digits from 1 for up to ten.
@@ -329,18 +331,18 @@ def keys_of(env: Any) -> dict[Any, Any] | None:
     if not isinstance(spec, envoi.Discrete) or spec.n > len(DIGITS):
         return None
     if spec.n == 2:
-        return {("LEFT",): 0, ("RIGHT",): 1}
+        return {(LEFT,): 0, (RIGHT,): 1}
     return {(DIGITS[action],): action for action in range(int(spec.n))}
 
 
 def describe_keys(keys: Mapping[Any, Any]) -> str:
     """Returns a line that lists the action of each key."""
-    words = {"LEFT": "left arrow", "RIGHT": "right arrow"}
-    parts: list[str] = []
+    arrows, parts = {LEFT: "left arrow", RIGHT: "right arrow"}, list[str]()
     for combination, action in keys.items():
-        single = [combination] if isinstance(combination, str | int) else list(combination)
-        names = [one if isinstance(one, str) else chr(one) if 32 < one < 127 else f"key {one}" for one in single]
-        parts.append(f"{'+'.join(words.get(name, name) for name in names) or 'no key'} = {action}")
+        single = [combination] if isinstance(combination, int) else combination
+        codes = [ord(one) if isinstance(one, str) else one for one in single]
+        names = [chr(one) if 32 < one < 127 else arrows.get(one, f"key {one}") for one in codes]
+        parts.append(f"{'+'.join(names) or 'no key'} = {action}")
     return ", ".join(parts)
 
 
@@ -353,14 +355,7 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
     from gymnasium.utils import play as gymnasium_play
 
     keys = keys_of(env) or {}
-    arrows = {"LEFT": pygame.K_LEFT, "RIGHT": pygame.K_RIGHT}
-    codes: Any = {}
-    for combination, action in keys.items():
-        parts: list[Any] = [combination] if isinstance(combination, int) else list(combination)
-        known = (arrows.get(one, ord(one) if isinstance(one, str) and len(one) == 1 else one) for one in parts)
-        codes[tuple(known)] = action
     own = callable(getattr(env.unwrapped, "get_keys_to_action", None))
-
     unseen_keys: set[int] = set()
 
     class Game(gymnasium_play.PlayableGame):
@@ -388,7 +383,7 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
     noop = keys.get("", keys.get((), 0))
     with patch.object(gymnasium_play, "PlayableGame", Game):
         gymnasium_play.play(
-            Episodes(adapters.to_gymnasium(env)), keys_to_action=codes, seed=seed, noop=noop, wait_on_player=not own,
+            Episodes(adapters.to_gymnasium(env)), keys_to_action=keys, seed=seed, noop=noop, wait_on_player=not own,
             fps=None if fps is None else round(fps), zoom=None, callback=lambda *_: unseen_keys.clear(),
         )  # fmt: skip
 
