@@ -20,7 +20,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import envoi
@@ -322,7 +321,7 @@ def _play(
         lanes = [Lane(acting.form(one), acting, asked.max_steps) for one in cores]
         playing = [lane for lane in lanes if lane.begin(next(waiting, None))]
         while playing:
-            actions = acting.act([lane.seat for lane in playing])
+            actions = acting.act(playing)
             for lane, action in zip(playing, actions, strict=True):
                 row = lane.step(action)
                 if row is not None:
@@ -352,7 +351,9 @@ class Lane:
     """An env that plays one episode after the other."""
 
     def __init__(self, env: Any, acting: Acting, max_steps: int) -> None:
-        self.seat = SimpleNamespace(env=env, observation=None, info={}, reward=0.0, state=None)
+        self.env, self.reward, self.info = env, 0.0, dict[Any, Any]()
+        self.observation: Any = None
+        self.state: Any = None
         self.task, self._acting, self._max_steps = None, acting, max_steps
         core = getattr(env, "core", env)
         self._contextual = contextual_of(core)
@@ -371,32 +372,31 @@ class Lane:
         self.task: Task | None = task
         if task is None:
             return False
-        here = self.seat
         with one_line():
-            here.observation, here.info = here.env.reset(seed=task.row["seed"], options=task.options)
-        here.reward, self._rewards = 0.0, list[float]()
+            self.observation, self.info = self.env.reset(seed=task.row["seed"], options=task.options)
+        self.reward, self._rewards = 0.0, list[float]()
         self._row = dict(task.row)
         if task.options is None:
-            self._row["context_id"] = here.info.get("context_id")
+            self._row["context_id"] = self.info.get("context_id")
             if self._contextual is not None:
                 self._row |= {f"context.{name}": value for name, value in self._context.items()}
-        self._acting.begin(here, task.row["seed"])
+        self._acting.begin(self, task.row["seed"])
         return True
 
     def step(self, action: Any) -> dict[str, Any] | None:
         """Steps the env; returns the episode's row if the step ended it."""
-        here, row = self.seat, self._row
+        row = self._row
         if self._spec is not None:
             fitted = action
             with suppress(AttributeError, LookupError, TypeError, ValueError):  # of one of another structure
                 fitted = self._fitted(action)
             envoi.validate(self._spec, fitted, "policy: action")
         with one_line():
-            here.observation, reward, terminated, truncated, *more, here.info = here.env.step(action)
-            here.reward = float(reward)
-        self._rewards.append(here.reward)
+            self.observation, reward, terminated, truncated, *more, self.info = self.env.step(action)
+            self.reward = float(reward)
+        self._rewards.append(self.reward)
         over = bool(terminated), bool(truncated)
-        self._acting.see(here, action, over, more[0] if more else float(not terminated))
+        self._acting.see(self, action, over, more[0] if more else float(not terminated))
         if not any(over):
             if len(self._rewards) >= self._max_steps:
                 where = f"context {row['context_id']!r}, seed {row['seed']}"
@@ -404,10 +404,10 @@ class Lane:
             return None
         ended = {"return": sum(self._rewards), "length": len(self._rewards), "terminated": over[0], "success": None}
         if self._contextual is None:
-            success = here.info.get("is_success")
+            success = self.info.get("is_success")
             return row | ended | {"success": None if success is None else float(success)}
         episode = {"context_id": row["context_id"], "context": self._context, **ended, "lane": 0}
-        return row | ended | {"success": self._contextual.success_of(episode, here.info)}
+        return row | ended | {"success": self._contextual.success_of(episode, self.info)}
 
 
 # Other processes.

@@ -142,12 +142,10 @@ def play_episodes(
 
 def _play_episode(lane: Lane, acting: OfRLlib, index: int, seed: int, options: Any) -> Episode:
     lane.begin(Task(index, {"seed": seed, **(options or {})}, options))
-    trace, row, context_id = hashlib.sha256(), None, lane.seat.info.get("context_id")
+    trace, row, context_id = hashlib.sha256(_bytes_of(acting.encode(lane))), None, lane.info.get("context_id")
     while row is None:
-        (action,) = acting.act([lane.seat])
-        trace.update(_bytes_of(lane.seat.encoded))
-        row = lane.step(action)
-    trace.update(_bytes_of(acting.encode(lane.seat)))
+        row = lane.step(*acting.act([lane]))
+        trace.update(_bytes_of(acting.encode(lane)))
     return Episode(seed, row["return"], row["length"], trace.hexdigest(), context_id)
 
 

@@ -28,9 +28,9 @@ from ..rllib import RunFolder
 
 
 class Acting:
-    """How a policy acts: in one episode at a time, or if `batched` in several, each with its own seat.
+    """How a policy acts: in one episode at a time, or if `batched` in several, each in a `Lane`.
 
-    A seat has the `env` that is stepped, the latest `observation`, `info` and `reward`, and the policy's memory of
+    A lane has the `env` that is stepped, the latest `observation`, `info` and `reward`, and the policy's memory of
     the episode, its `state`.
     """
 
@@ -49,15 +49,15 @@ class Acting:
         """Returns the env in the form that the policy acts in."""
         return env
 
-    def begin(self, seat: Any, seed: int) -> None:
-        """Begins an episode; its first observation is already in the seat."""
+    def begin(self, here: Any, seed: int) -> None:
+        """Begins an episode; its first observation is already in the lane."""
 
-    def act(self, seats: Sequence[Any]) -> list[Any]:
-        """Chooses an action for each seat."""
+    def act(self, lanes: Sequence[Any]) -> list[Any]:
+        """Chooses an action for each lane."""
         raise NotImplementedError
 
-    def see(self, seat: Any, action: Any, over: tuple[bool, bool], discount: Any) -> None:
-        """Tells the policy about a step; the seat already has the observation and the reward."""
+    def see(self, here: Any, action: Any, over: tuple[bool, bool], discount: Any) -> None:
+        """Tells the policy about a step; the lane already has the observation and the reward."""
 
 
 class _Callable(Acting):
@@ -77,34 +77,34 @@ class _Callable(Acting):
                 "state from outside, by an attribute initial_state"
             )
 
-    def begin(self, seat: Any, seed: int) -> None:
+    def begin(self, here: Any, seed: int) -> None:
         if self._is_pure:
             first = self.policy.initial_state
-            seat.state = first() if callable(first) else copy.deepcopy(first)
+            here.state = first() if callable(first) else copy.deepcopy(first)
         elif self._reset is not None:
             takes_seed = any(p.kind is not p.KEYWORD_ONLY for p in inspect.signature(self._reset).parameters.values())
             self._reset(*[seed] * takes_seed)
 
-    def act(self, seats: Sequence[Any]) -> list[Any]:
+    def act(self, lanes: Sequence[Any]) -> list[Any]:
         if not self.batched:
-            (seat,) = seats
+            (here,) = lanes
             if not self._is_pure:
-                return [self.policy(seat.observation)]
-            action, seat.state = self.policy(seat.observation, seat.state)
+                return [self.policy(here.observation)]
+            action, here.state = self.policy(here.observation, here.state)
             return [action]
-        env = seats[0].env
-        observations = stack(env.observation_spec, [seat.observation for seat in seats])
+        env = lanes[0].env
+        observations = stack(env.observation_spec, [here.observation for here in lanes])
         if self._is_pure:
-            actions, states = self.policy(observations, _stack_values([seat.state for seat in seats]))
-            for index, seat in enumerate(seats):
-                seat.state = tree.map_leaves(itemgetter(index), states)
+            actions, states = self.policy(observations, _stack_values([here.state for here in lanes]))
+            for index, here in enumerate(lanes):
+                here.state = tree.map_leaves(itemgetter(index), states)
         else:
             actions = self.policy(observations)
-        if isinstance(actions, (np.ndarray, list)) and np.shape(actions)[:1] != (len(seats),):
+        if isinstance(actions, (np.ndarray, list)) and np.shape(actions)[:1] != (len(lanes),):
             raise envoi.EnvoiError(
-                f"policy: expected an action for each of {len(seats)} observations, got {np.shape(actions)}"
+                f"policy: expected an action for each of {len(lanes)} observations, got {np.shape(actions)}"
             )
-        return [lane(env.action_spec, actions, index) for index in range(len(seats))]
+        return [lane(env.action_spec, actions, index) for index in range(len(lanes))]
 
 
 class _StableBaselines(Acting):
@@ -125,14 +125,14 @@ class _StableBaselines(Acting):
         self._mask_size = sum(choices(cast("Any", self._spec)) or ())
         return adapters.to_gymnasium(env)
 
-    def begin(self, seat: Any, seed: int) -> None:
-        seat.state = None, True
+    def begin(self, here: Any, seed: int) -> None:
+        here.state = None, True
 
-    def act(self, seats: Sequence[Any]) -> list[Any]:
-        observed = [seat.observation for seat in seats]
+    def act(self, lanes: Sequence[Any]) -> list[Any]:
+        observed = [here.observation for here in lanes]
         if self._normalize is not None:  # the statistics of training, which stay as they are
             observed = [self._normalize.normalize_obs(one) for one in observed]
-        masks, more = [seat.info.get(MASK) for seat in seats], dict[str, Any](deterministic=True)
+        masks, more = [here.info.get(MASK) for here in lanes], dict[str, Any](deterministic=True)
         if self._takes_masks and any(mask is not None for mask in masks):
             more["action_masks"] = np.stack([flat_mask(self._spec, mask, self._mask_size) for mask in masks])
         if self.batched:
@@ -140,10 +140,10 @@ class _StableBaselines(Acting):
             if state is not None:
                 raise envoi.EnvoiError("policy: a recurrent model plays one episode at a time; leave batched=True out")
             return list(actions)
-        (seat,) = seats
-        state, first = seat.state
+        (here,) = lanes
+        state, first = here.state
         action, state = self.policy.predict(observed[0], state=state, episode_start=np.array([first]), **more)
-        seat.state = state, False
+        here.state = state, False
         return [action]
 
 
@@ -174,19 +174,18 @@ class OfRLlib(Acting):
 
         return PolicyValues(self._env or type(env.unwrapped).__name__, env, self.policy)
 
-    def begin(self, seat: Any, seed: int) -> None:
+    def begin(self, here: Any, seed: int) -> None:
         self.policy.reset(seed)
 
-    def act(self, seats: Sequence[Any]) -> list[Any]:
-        (seat,) = seats
-        seat.encoded = self.encode(seat)
-        action = self.policy(seat.encoded, seat.reward)
+    def act(self, lanes: Sequence[Any]) -> list[Any]:
+        (here,) = lanes
+        action = self.policy(self.encode(here), here.reward)
         with one_line():
             return [self._of_env.decode(action)]
 
-    def encode(self, seat: Any) -> Any:
+    def encode(self, here: Any) -> Any:
         """Returns the latest observation as the policy sees it."""
-        return self._of_env.encode(seat.observation, seat.info)
+        return self._of_env.encode(here.observation, here.info)
 
 
 @dataclass(frozen=True)
@@ -210,17 +209,17 @@ class EnvOfRun:
 class _Actor(Acting):
     """An actor as in Acme: `observe_first`, `select_action` and `observe`, with the time steps of dm_env."""
 
-    def begin(self, seat: Any, seed: int) -> None:
-        self.policy.observe_first(_dm_env().restart(seat.observation))
+    def begin(self, here: Any, seed: int) -> None:
+        self.policy.observe_first(_dm_env().restart(here.observation))
 
-    def act(self, seats: Sequence[Any]) -> list[Any]:
-        (seat,) = seats
-        return [self.policy.select_action(seat.observation)]
+    def act(self, lanes: Sequence[Any]) -> list[Any]:
+        (here,) = lanes
+        return [self.policy.select_action(here.observation)]
 
-    def see(self, seat: Any, action: Any, over: tuple[bool, bool], discount: Any) -> None:
+    def see(self, here: Any, action: Any, over: tuple[bool, bool], discount: Any) -> None:
         dm_env = _dm_env()
         kind = dm_env.StepType.LAST if any(over) else dm_env.StepType.MID
-        self.policy.observe(action, dm_env.TimeStep(kind, seat.reward, discount, seat.observation))
+        self.policy.observe(action, dm_env.TimeStep(kind, here.reward, discount, here.observation))
 
 
 def acting_of(policy: Any, batched: bool = False, explore: bool = False) -> Acting:
