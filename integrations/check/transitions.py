@@ -53,9 +53,6 @@ def copy_value(value: Any) -> Any:
         return value
 
 
-Policy = Literal["random", "same"]
-
-
 @contextmanager
 def global_generators_restored() -> Iterator[None]:
     """Restores the states of the process-wide generators at the end."""
@@ -67,6 +64,7 @@ def global_generators_restored() -> Iterator[None]:
         np.random.set_state(numpy_state)  # noqa: NPY002
 
 
+@dataclass(eq=False)
 class Collector:
     """Plays a driver with random actions, episode after episode, and returns transitions.
 
@@ -74,23 +72,19 @@ class Collector:
     the number of the call; `between` is called before each step.
     """
 
-    def __init__(
-        self,
-        driver: Driver,
-        seed: Any,
-        limit: int,
-        policy: Policy = "random",
-        action_seed: int = 0,
-        global_seeds: tuple[int, int] = (0, 0),
-        between: Callable[[Driver], None] | None = None,
-    ) -> None:
-        self.driver, self.seed, self.limit = driver, seed, limit
-        self.policy, self.action_seed = policy, action_seed
-        self.global_seeds, self.between = global_seeds, between
+    driver: Driver
+    seed: Any
+    limit: int
+    policy: Literal["random", "same"] = "random"
+    action_seed: int = 0
+    global_seeds: tuple[int, int] = (0, 0)
+    between: Callable[[Driver], None] | None = None
+
+    def __post_init__(self) -> None:
         self.calls = self.episode = self.step = 0
         self.reply: Reply | None = None
         self.actions: Mapping[Agent, Any] = {}
-        self._rng = np.random.default_rng(action_seed)
+        self._rng = np.random.default_rng(self.action_seed)
 
     def advance(self) -> Transition:
         """Makes the next call: a step, or a reset if the episode is over or at its limit."""

@@ -14,7 +14,7 @@ from envoi import EpisodeError, Lanes, SnapshotUnsupported
 from ..drivers import SINGLE, BatchDriver, CoreDriver, Driver, NotAvailable, core_driver
 from ..env_under_test import EnvUnderTest, spec_violation
 from ..requirement import PASSED, Outcome, failed, failed_if, remark, requirement, skipped
-from ..transitions import Transition, copy_reply, copy_value, short, traces_differ, values_differ
+from ..transitions import Transition, copy_value, short, traces_differ, values_differ
 from .randomness import REPRODUCIBLE
 from .values import AGENT_KEYS, VALUE_KEYS
 
@@ -305,15 +305,13 @@ def lanes_like_alone(env: EnvUnderTest) -> Outcome:
 
 def _difference_alone(trace: list[Transition], index: int, driver: CoreDriver, seed: int) -> str | None:
     for number, transition in enumerate(trace):
-        batch = transition.reply_copy
-        parts = ["observation", "reward", "terminated", "truncated", "discount"]
+        batch, names = transition.reply_copy, ("observations", "rewards", "terminated", "truncated", "discounts")
         if transition.step == 0 or index in batch.restarted:
-            alone = copy_reply(driver.reset(seed if transition.step == 0 else None))
-            parts = ["observation"]
+            alone, names = driver.reset(seed if transition.step == 0 else None), names[:1]
         else:
-            alone = copy_reply(driver.step({SINGLE: transition.actions[index]}))
-        for part in parts:
-            name = part if part.endswith("ated") else f"{part}s"
+            alone = driver.step({SINGLE: transition.actions[index]})
+        for name in names:
+            part = name.removesuffix("s")
             difference = values_differ(getattr(alone, name)[SINGLE], getattr(batch, name)[index], part)
             if difference is not None:
                 return f"{difference} (call {number})"
