@@ -581,23 +581,6 @@ def test_forms_look_only_at_values_that_vary(model, varies):
     assert ("'discount'" in explain(to_gymnasium(chain(model, ["reward", "memory"])))) == varies
 
 
-def test_a_held_step_follows_a_rewarder_set_later():
-    env = TimeLimit(Adaptive(Simple(Drifting(), "reward")), 100)
-    native, held = env.rewarder, [to_gymnasium(env).step]
-    env.reset(seed=0)
-    plain = held[0](1)[1]
-    for bound, layer in ((10, env), (20, env.env), (40, env)):
-        layer.rewarder = FunctionReward(lambda state, action, next_state: 8.25, -bound, bound)
-        held.append(to_gymnasium(env).step)
-        for step in held:
-            env.reset(seed=0)
-            assert step(1)[1] == 8.0 / bound + 1
-    env.rewarder = native
-    for step in held:
-        env.reset(seed=0)
-        assert step(1)[1] == plain
-
-
 def test_held_steps_do_not_grow_with_rewarders():
     env = Adaptive(Drifting())
     held = to_gymnasium(env).step

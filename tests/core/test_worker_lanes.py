@@ -98,16 +98,6 @@ def test_workers_have_the_traces_of_a_loop(walks, seed):
     assert trace(walks, 60, seed) == trace(in_a_loop(Walk), 60, seed)
 
 
-def test_each_lane_has_a_copy_of_the_environment():
-    env = envoi.TimeLimit(Walk(), 6)
-    env.reset(seed=4)
-    before, loop = exact(env.state), envoi.batching.loop.lanes_of(env, N)
-    with with_workers(env) as batch:
-        assert type(batch) is type(envoi.batch(env, N))
-        assert trace(batch, 30, 2) == trace(loop, 30, 2)
-    assert exact(env.state) == before
-
-
 def test_leaves_that_are_no_arrays_arrive():
     with with_workers(Story, 3) as batch:
         loop = in_a_loop(Story, 3)

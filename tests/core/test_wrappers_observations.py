@@ -15,23 +15,6 @@ from envoi.adapters import to_gymnasium
 from envoi.integrations.check import check_env
 from envoi.lane_values import lane
 
-
-class Counting(Steps):
-    """Counts its steps from `start` on, for three of them."""
-
-    observation_spec = envoi.Array((), "int32", low=0)
-    action_spec = envoi.Array((), "int32", 0, 9)
-
-    def __init__(self, start=0):
-        self.start, self.episodes = start, 0
-
-    def observe(self, state, rng):
-        return np.int32(self.start + state)
-
-    def terminal(self, state):
-        return state >= 5
-
-
 Drawn = partial(Echo, action_spec=envoi.Discrete(3, start=4))
 
 
@@ -75,10 +58,10 @@ def test_what_cannot_be_filtered_says_why(env, indices, message):
 
 
 def test_history_starts_again_with_an_episode():
-    env = envoi.History(Counting(), 3)
+    env = envoi.History(envoi.TimeLimit(Steps(), 5), 3)
     seen(env, 0, 0, 0, 0, 0)
     assert env.reset().observation.tolist() == [0, 0, 0]
-    one = envoi.History(Counting(), 1)
+    one = envoi.History(Steps(), 1)
     assert [row.tolist() for row in seen(one, 0, 0)] == [[0], [1], [2]]
 
 

@@ -163,14 +163,6 @@ def test_what_cannot_be_repeated_says_why():
             wrap(together, 3)
 
 
-def test_a_longer_episode_is_cut_off():
-    env = envoi.FixedLength(Scripted(), 2)
-    same(played(env, 0, 0), [(1, 2, False, False, 1), (2, 3, False, True, 1)])
-    with pytest.raises(envoi.EpisodeError, match="ended"):
-        env.step(0)
-    assert env.env.told == [0, 0]
-
-
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_shorter_episode_is_padded_and_says_at_its_last_step_how_it_ended(cut):
     env = envoi.FixedLength(Scripted((2.0, 3.0), cut=cut), 4)
