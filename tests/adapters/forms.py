@@ -450,11 +450,9 @@ class StrangeSB3(Stranger, VecEnv):
 
     def step_wait(self):
         observation, reward, over, infos = self.held.step_wait()
-        for index, info in enumerate(infos):
-            if "terminal_observation" in info:
-                info["terminal_observation"] = self.lend(info["terminal_observation"], ("final", index))
         self.reset_infos = self.held.reset_infos
-        return self.lend(observation), self.lend(reward, ("reward",)), over, infos
+        infos = [self.lend(info, ("info", index)) for index, info in enumerate(infos)]
+        return self.lend(observation), self.lend(reward, ("reward",)), self.lend(over, ("over",)), infos
 
 
 # Playing each form by its own API.

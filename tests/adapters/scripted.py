@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from small_models import Echo
 
 import envoi
 from envoi import Array, Discrete
@@ -142,28 +143,20 @@ class Ends(envoi.Model):
         return state[1] == state[0] and state[2] != 0
 
 
-class Shaped(envoi.Model):
-    """Random observations and any action of two given specs; ends after five steps."""
+class Shaped(Echo):
+    """Keeps the actions, of which it refuses wrong ones, and is paid for each step."""
 
     def __init__(self, observation_spec, action_spec):
-        self.observation_spec, self.action_spec = observation_spec, action_spec
+        super().__init__(observation_spec, action_spec)
         self.acted = []
-
-    def initial(self, rng, context):
-        return (0, rng.integers(2**31))
 
     def transition(self, state, action, rng):
         envoi.validate(self.action_spec, action, "action")
-        return (state[0] + 1, rng.integers(2**31))
-
-    def observe(self, state, rng):
-        return envoi.sample(self.observation_spec, np.random.default_rng(state[1]))
+        self.acted.append(action)
+        return super().transition(state, action, rng)
 
     def reward(self, state, action, next_state):
         return 1.0
-
-    def terminal(self, state):
-        return state[0] == 5
 
 
 class Logged(PrioritizedLevelReplay):

@@ -82,6 +82,14 @@ def under(env, context, **kwargs):
     return episode(env, **kwargs)
 
 
+def source_under(name, **context):
+    """An environment of dm_control in an episode of a context."""
+    env = from_dm_env(make(name))
+    env.context = context
+    env.reset(seed=0)
+    return env.source
+
+
 @cache
 def plain(name, **played):
     """The same of an environment that knows no contexts."""
@@ -186,22 +194,16 @@ def test_features_make_the_model_that_is_written_with_their_values(domain):
         for joint in spec.joints:
             joint.damping = np.multiply(joint.damping, 2.5)
 
-    source = make({"walker": "walker/walk", "fish": "fish/swim", "hopper": "hopper/hop"}[domain])
-    env = from_dm_env(source)
+    name = {"walker": "walker/walk", "fish": "fish/swim", "hopper": "hopper/hop"}[domain]
     context = {"density": 3.0, "viscosity": 0.2, "timestep": 0.004, "geom_density": 1.5, "joint_damping": 2.5}
-    env.context = {**context, "wind_x": 1.0, "wind_z": -2.0}
-    env.reset(seed=0)
+    source = source_under(name, **context, wind_x=1.0, wind_z=-2.0)
     tasks = ("geom_pos", "geom_rgba")  # the fish's target is somewhere else in every episode
     assert_same_numbers(source.physics.model.ptr, written(domain, change), *tasks)
 
 
 def test_friction_gravity_and_strength_are_written_as_such():
-    source = make("quadruped/fetch")
-    before = numbers(source.physics.model.ptr)
-    env = from_dm_env(source)
-    env.context = {"gravity": 3.0, "friction_torsional": 2.0, "friction_rolling": 3.0, "actuator_strength": 0.5}
-    env.reset(seed=0)
-    after = numbers(source.physics.model.ptr)
+    changes = {"gravity": 3.0, "friction_torsional": 2.0, "friction_rolling": 3.0, "actuator_strength": 0.5}
+    before, after = (numbers(source_under("quadruped/fetch", **one).physics.model.ptr) for one in ({}, changes))
     assert np.array_equal(after["opt.gravity"], [0, 0, -3])
     assert np.array_equal(after["geom_friction"], before["geom_friction"] * [1, 2, 3])
     assert np.array_equal(after["actuator_gainprm"], before["actuator_gainprm"] / 2)
@@ -229,21 +231,15 @@ def test_the_finger_of_other_lengths_is_one_that_is_written_so():
         for geom in spec.geoms:
             geom.density *= 1.3
 
-    source = make("finger/spin")
-    env = from_dm_env(source)
     lengths = {"limb_length_0": 0.15, "limb_length_1": 0.19, "spinner_radius": 0.03, "spinner_length": 0.24}
-    env.context = {**lengths, "geom_density": 1.3}
-    env.reset(seed=0)
+    source = source_under("finger/spin", **lengths, geom_density=1.3)
     assert source.physics.named.model.dof_damping["hinge"] == 0.03
     assert_same_numbers(source.physics.model.ptr, written("finger", change), "dof_damping", "site_rgba")
 
 
 def test_the_masses_of_the_point_are_a_mass_and_a_factor_on_it():
-    source = make("point_mass/easy")
-    env = from_dm_env(source)
-    inertia = source.physics.named.model.body_inertia["pointmass"].copy()
-    env.context = {"mass": 0.6, "geom_density": 1.5, "target_x": 0.1, "target_y": -0.2}
-    env.reset(seed=0)
+    inertia = make("point_mass/easy").physics.named.model.body_inertia["pointmass"]
+    source = source_under("point_mass/easy", mass=0.6, geom_density=1.5, target_x=0.1, target_y=-0.2)
     assert np.isclose(source.physics.named.model.body_mass["pointmass"], 0.9)
     assert np.allclose(source.physics.named.model.body_inertia["pointmass"], inertia * 3)
     assert np.array_equal(source.physics.named.data.geom_xpos["target"][:2], [0.1, -0.2])

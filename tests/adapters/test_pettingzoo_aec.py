@@ -108,18 +108,6 @@ def test_scripted_sources_go_through_the_core_unchanged(scenes):
             assert mine == theirs
 
 
-def test_a_death_without_a_final_observation_is_delivered():
-    core = from_pettingzoo_aec(AECSource())
-    core.reset()
-    for _ in range(4):
-        core.step(dict.fromkeys(core.acting, 5))
-    step = core.step(dict.fromkeys(core.acting, 5))
-    assert step.truncated["mia"]
-    assert step.infos["mia"]["synthetic_observation"]
-    assert step.observations["mia"].shape == (4,)
-    assert core.agents == ("bob", "eve")
-
-
 class Patient(AECEnv):
     """An agent that ends keeps its place in the cycle, and collects rewards, until its turn."""
 

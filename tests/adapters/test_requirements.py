@@ -455,19 +455,11 @@ def test_what_a_space_of_the_form_samples_reaches_the_core_within_its_spec(name,
     assert core.observation is not None
 
 
-class Noting(Shaped):
-    """Notes the actions that it takes."""
-
-    def transition(self, state, action, rng):
-        self.acted.append(action)
-        return super().transition(state, action, rng)
-
-
 @every_form
 @pytest.mark.parametrize("at", ["least", "largest"])
 def test_the_least_and_the_largest_action_of_the_forms_own_space_are_those_of_the_core(name, at):
     spec = MultiDiscrete([2, 3], [-4, 7])
-    core = of_kind(name, Noting(Array((1,)), spec))
+    core = of_kind(name, Shaped(Array((1,)), spec))
     form = FORMS[name].make(core)
     FORMS[name].begin(form, 0)
     agent = form.possible_agents[0] if FORMS[name].kind == "several" else None
@@ -1063,23 +1055,15 @@ def forms_action(core, agent, rng):
     return spec.dtype.type(spec.start) if isinstance(spec, Discrete) else envoi.sample(spec, rng)
 
 
-def core_lived(core, seed=0):
-    rewards, ends = {}, {}
-    core.reset(seed=seed)
-    while core.agents:
-        step = core.step({agent: core.action_spec[agent].dtype.type(5) for agent in core.acting})
-        for agent, reward in step.rewards.items():
-            rewards[agent] = rewards.get(agent, 0) + reward
-            if step.terminated[agent] or step.truncated[agent]:
-                ends[agent] = step.terminated[agent], step.truncated[agent]
-    return rewards, ends
-
-
 @pytest.mark.parametrize("game", KINDS)
 @pytest.mark.parametrize("name", ["pettingzoo", "pettingzoo_aec", "rllib several"])
 def test_each_agent_earns_and_ends_in_every_api_as_in_the_core(name, game):
-    rewards, ends = core_lived(KINDS[game]())
-    told = lived(name, KINDS[game]())
+    core, ends = KINDS[game](), {}
+    rewards = dict.fromkeys(core.possible_agents, 0.0)
+    for scene in core.scenes:
+        ends |= {one: (one in scene.terminated, one in scene.truncated) for one in scene.terminated + scene.truncated}
+        rewards |= {agent: rewards[agent] + reward for agent, reward in scene.rewards.items()}
+    told = lived(name, core)
     assert told.rewards == pytest.approx(rewards, rel=1e-15)
     if name != "rllib several":
         assert told.ends == ends
@@ -1135,15 +1119,7 @@ def test_a_revival_is_refused_by_name(name):
     form = FORMS[name].make(scripted_games.ScriptedGame(*play))
     FORMS[name].begin(form, 0)
     with pytest.raises(EpisodeError, match=r"adam.*ended before"):
-        play_on(name, form)
-
-
-def play_on(name, form):
-    for _ in range(9):
-        if name == "pettingzoo_aec":
-            step_quietly(form)
-        else:
-            form.step(dict.fromkeys(form.core.acting, np.int64(5)))
+        forms.native_steps(name, form, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("name", SEVERAL)
@@ -1160,44 +1136,20 @@ def test_late_joiners_have_spaces_from_the_start_and_every_agent_its_own(name):
 
 
 @pytest.mark.parametrize("name", SEVERAL)
-def test_a_hand_over_ends_nobodys_episode_but_its_own(name):
-    """Two end and two others appear in the same step; the episode continues."""
-    cycles = {"simultaneous": True} if name == "pettingzoo_aec" else {}
-    came = FORMS[name].read(FORMS[name].make(scripted_games.ScriptedGame()), **cycles)
-    came.reset(seed=0)
-    for _ in range(3):
-        step = came.step(dict.fromkeys(came.acting, np.int64(5)))
-    assert {agent for agent in step.terminated if step.terminated[agent] or step.truncated[agent]} == {"zoe", "mia"}
-    assert came.agents == ("bob", "eve")
-    assert not came.step(dict.fromkeys(came.acting, np.int64(5))).terminated["bob"]
-
-
-@pytest.mark.parametrize("name", SEVERAL)
 def test_waiting_agents_are_not_asked_for_observations_but_where_the_api_shows_them(name):
     core = Looking()
     form = FORMS[name].make(core)
-    rng = np.random.default_rng(0)
     FORMS[name].begin(form, 0)
-    for _ in range(40):
-        if not core.agents:
-            break
-        if name == "pettingzoo_aec":
-            step_quietly(form)
-        else:
-            form.step({agent: forms_action(core, agent, rng) for agent in core.acting})
-    asked = {(at, agent) for at, agent in core.looks if agent not in core.expected[at]}
+    forms.native_steps(name, form, np.random.default_rng(0))
+    ended = {agent: at for at, scene in enumerate(core.scenes) for agent in (*scene.terminated, *scene.truncated)}
+    # Who ends is looked at, and in the step before, for that may be repeated.
+    acting = {(at, agent) for at, scene in enumerate(core.scenes) for agent in scene.turn or ()}
+    asked = [(at, agent) for at, agent in {*core.looks} - acting if ended.get(agent, at + 2) - at > 1]
     # Parallel shows all in play.
     assert bool(asked) is (name == "pettingzoo")
     # And no agent that has ended or waits is given an action.
     assert all(set(acted) == set(core.scenes[at].turn) for at, acted in enumerate(core.acted))
-    ended = {agent: at for at, scene in enumerate(core.scenes) for agent in (*scene.terminated, *scene.truncated)}
     assert all(at <= ended.get(agent, at) for at, agent in core.looks)
-
-
-def step_quietly(form):
-    agent = form.agent_selection
-    done = form.terminations[agent] or form.truncations[agent]
-    form.step(None if done else np.int64(5))
 
 
 class Looking(scripted_games.TurnGame):
@@ -1206,24 +1158,9 @@ class Looking(scripted_games.TurnGame):
     def __init__(self):
         super().__init__()
         self.looks = []
-        self.expected = [
-            {*(scene.turn or ()), *scene.terminated, *scene.truncated, *self._repeated(at)}
-            for at, scene in enumerate(self.scenes)
-        ]
-
-    def _repeated(self, at):
-        """The agents whose latest observation may be read once more: an end without one repeats it."""
-        return self.scenes[at + 1].unseen if at + 1 < len(self.scenes) else ()
 
     def observe(self, state, agent, rng):
-        looks = getattr(self, "looks", None)
-        if looks is not None:
-            looks.append((int(state[0]), agent))
-        # Who ends having waited is asked what it saw before, for it may be repeated.
-        ended = {*self.scenes[min(int(state[0]) + 1, len(self.scenes) - 1)].terminated} | {
-            *self.scenes[min(int(state[0]) + 1, len(self.scenes) - 1)].truncated
-        }
-        self.expected[int(state[0])] |= ended
+        self.looks.append((int(state[0]), agent))
         return super().observe(state, agent, rng)
 
 

@@ -7,7 +7,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from scripted import Ends, Shaped
 from strategies import Pair
 
-import envoi
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete, SpecError, batch
 from envoi.adapters import load, to_rllib
 from envoi.adapters.rllib import bind_worker, from_rllib, recognises
@@ -106,29 +105,6 @@ def test_wrongly_many_actions_are_refused():
         for actions in (np.zeros(3, int), [0] * 5):
             with pytest.raises(SpecError, match="lanes"):
                 form.step(actions)
-
-
-class Masked(Ends):
-    def info(self, state):
-        return {"action_mask": np.array([1, 0], np.int8)} if state[1] % 2 else {}
-
-
-def test_masks_are_beside_observations():
-    form = form_of(Masked, 3, action_masks=True)
-    seen, _ = form.reset(seed=0)
-    assert list(form.single_observation_space.spaces) == ["action_mask", "observations"]
-    assert seen in form.observation_space
-    np.testing.assert_array_equal(seen["action_mask"], np.ones((3, 2)))
-    seen, *_ = form.step([0, 0, 0])
-    assert seen in form.observation_space
-    np.testing.assert_array_equal(seen["action_mask"], [[1, 0]] * 3)
-    single = to_rllib(Masked, action_masks=True)()
-    first, _ = single.reset(seed=0)
-    assert first in single.observation_space
-    assert first["action_mask"].tolist() == [1, 1]
-    assert single.step(0)[0]["action_mask"].tolist() == [1, 0]
-    with pytest.raises(envoi.LossyConversion, match="mask"):
-        form_of(lambda: Shaped(Array((1,)), MIXED), action_masks=True)
 
 
 class Talks(Ends):

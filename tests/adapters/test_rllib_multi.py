@@ -132,20 +132,6 @@ def test_a_form_of_envoi_that_is_read_back_replays_an_equal_seed():
     assert begun[3] == begun[4]
 
 
-def test_those_who_act_next_and_those_who_have_ended_are_observed():
-    form = form_of(TurnGame(*WAITING), canonical=False)
-    observations, _ = form.reset(seed=0)
-    assert list(observations) == [A]
-    observations, rewards, terminateds, truncateds, _ = form.step({A: np.int64(5)})
-    assert list(observations) == [B]
-    assert rewards == {A: 1.0, B: 4.0}
-    assert terminateds == truncateds == {A: False, B: False, "__all__": False}
-    observations, _, terminateds, truncateds, _ = form.step({B: np.int64(5)})
-    assert set(observations) == {A, B}
-    assert truncateds["__all__"]
-    assert not terminateds["__all__"]
-
-
 def test_a_hand_over_does_not_end_the_episode_and_tells_the_end_one_step_later():
     form = form_of(ScriptedGame(*HAND_OVER), canonical=False)
     form.reset(seed=0)

@@ -78,11 +78,9 @@ def lanes(make, n=N):
     return to_sb3(envoi.Lanes([make() for _ in range(n)]))
 
 
-def native(venv, steps=25, seed=5, options=None):
+def native(venv, steps=25, seed=5):
     """The values that a `VecEnv` returns, played by its own API."""
     venv.seed(seed)
-    if options is not None:
-        venv.set_options(options)
     told, rng = [exact(venv.reset()), exact(list(venv.reset_infos))], np.random.default_rng(0)
     space = venv.action_space
     for _ in range(steps):
@@ -343,31 +341,7 @@ def test_lanes_that_only_step_together_return_the_values_of_the_same_lanes_alone
         with_processes.close()
 
 
-class Buffered(DummyVecEnv):
-    """A third party's: it writes all its steps into the same arrays and dicts."""
-
-    def step_wait(self):
-        observation, rewards, dones, infos = super().step_wait()
-        self.held = getattr(self, "held", None) or (observation, rewards, dones, infos)
-        for kept, new in zip(self.held[:3], (observation, rewards, dones), strict=True):
-            kept[...] = new
-        for kept, new in zip(self.held[3], infos, strict=True):
-            kept.clear()
-            kept.update(new)
-        return self.held
-
-
-def test_arrays_that_a_source_writes_again_are_copied():
-    batch = from_sb3(Buffered([gym_cartpole] * N))
-    assert type(batch) is FromSB3
-    assert core(batch, 30) == core(from_sb3(DummyVecEnv([gym_cartpole] * N)), 30)
-    snapshot = batch.snapshot()
-    rest = [exact(batch.step(np.zeros(N, int))[:4]) for _ in range(3)]
-    batch.restore(snapshot)
-    assert [exact(batch.step(np.zeros(N, int))[:4]) for _ in range(3)] == rest
-
-
-class Silent(Buffered):
+class Silent(DummyVecEnv):
     """It forgets what an episode ended in."""
 
     def step_wait(self):
