@@ -201,10 +201,8 @@ def _contexts_of(given: Any, core: envoi.Env, seed: int) -> Found | None:
     if given is None:
         return None
     given = read_set(given, core, seed)
-    parts: dict[str | None, Any] = {None: given}
-    if are_regions(given):
-        parts = dict(given)
-    by_region = None not in parts
+    by_region = are_regions(given)
+    parts: Any = given if by_region else {None: given}
     parts = {name: ContextSet(one) for name, one in parts.items()}
     empty = [name for name, one in parts.items() if not one]
     if empty:
@@ -215,10 +213,9 @@ def _contexts_of(given: Any, core: envoi.Env, seed: int) -> Found | None:
     if len({*keys}) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
         raise envoi.ContextError(f"contexts: expected each id once over all regions, got {twice!r} twice")
-    pattern = re.compile(f"({'|'.join(REGIONS)})-[0-9]+")
-    names = [pattern.fullmatch(key) if isinstance(key, str) else None for key in keys]
+    names: list[Any] = [re.fullmatch(f"({'|'.join(REGIONS)})-[0-9]+", str(key)) for key in keys]
     if not by_region and all(names):  # those of `regions` in one set, as a file holds them
-        found = [(cast("Any", name)[1], key, context) for name, (_, key, context) in zip(names, found, strict=True)]
+        found = [(name[1], key, context) for name, (_, key, context) in zip(names, found, strict=True)]
     return found
 
 
@@ -260,7 +257,11 @@ def _warn_of_overlap(contextual: Any, trained: Contexts, found: Found) -> None:
 
 
 def _tasks(core: envoi.Env, row: Mapping[str, Any], found: Found | None, episodes: int, seed: int) -> list[Task]:
-    """Returns the episodes in the order of the contexts."""
+    """Returns the episodes in the order of the contexts, each with a seed of its own.
+
+    If a hash gives a seed that is already taken, another one is tried. Seeds are made episode by episode, so that more
+    episodes do not change earlier seeds.
+    """
     contextual = contextual_of(core)
     own = {} if contextual is None else contextual.contexts
     tasks: list[Task] = []
@@ -275,34 +276,16 @@ def _tasks(core: envoi.Env, row: Mapping[str, Any], found: Found | None, episode
     else:  # no contexts, or those that a selector makes
         chosen = [(None, None, None, None)]
     features = list(own[next(iter(own))]) if own else []
-    seeds = _seeds([key for _, key, *_ in chosen], episodes, seed)
-    for (region, key, context, options), number in itertools.product(chosen, range(episodes)):
+    taken = set[int]()
+    for number, (at, (region, key, context, options)) in itertools.product(range(episodes), enumerate(chosen)):
+        text = repr(key) if isinstance(key, (str, int, float, tuple, type(None))) else at
+        hashes = (hashlib.sha256(f"{seed} {number} {attempt} {text}".encode()) for attempt in itertools.count())
+        drawn = next(value for one in hashes if (value := int.from_bytes(one.digest()[:4], "big") >> 1) not in taken)
+        taken.add(drawn)
         values = {f"context.{name}": None if context is None else context.get(name) for name in features}
-        done = {**row, "region": region, "context_id": key, **values, "episode": number}
-        tasks.append(Task(len(tasks), done | {"seed": seeds[number][len(tasks) // episodes]}, options))
-    return tasks
-
-
-def _seeds(keys: Sequence[Any], episodes: int, seed: int) -> list[list[int]]:
-    """Returns different 31-bit seeds for all episodes: a list for each episode number, with a seed for each context.
-
-    If a hash gives a seed that is already taken, another one is tried. Seeds are made episode by episode, so that more
-    episodes do not change earlier seeds.
-    """
-    taken: set[int] = set()
-    drawn: list[list[int]] = []
-    plain = [repr(key) if isinstance(key, (str, int, float, tuple, type(None))) else at for at, key in enumerate(keys)]
-    for number in range(episodes):
-        drawn.append([])
-        for key in plain:
-            for attempt in itertools.count():
-                text = f"{seed} {number} {attempt} {key}".encode()
-                value = int.from_bytes(hashlib.sha256(text).digest()[:4], "big") >> 1
-                if value not in taken:
-                    break
-            taken.add(value)
-            drawn[-1].append(value)
-    return drawn
+        done = {**row, "region": region, "context_id": key, **values, "episode": number, "seed": drawn}
+        tasks.append(Task(at * episodes + number, done, options))
+    return sorted(tasks, key=lambda task: task.place)
 
 
 # Playing.
