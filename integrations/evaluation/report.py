@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import math
 import platform
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -174,7 +175,7 @@ def _gather(read: Sequence[tuple[Path | None, str, Sequence[Row]]], seed: int, r
             texts = [str(row[column]) if row[column] is not None else "" for column in _NEEDED[:-1]]
             of_env, variant, train_seed, region, key, episode = texts
             variant, region = variant or "policy", region or "all"
-            key = row["context_id"] if isinstance(row["context_id"], int) else key
+            key = int(key) if re.fullmatch("-?(0|[1-9][0-9]*)", key) else key  # of CSV, too
             env = env or (of_env, name)
             if of_env != env[0]:
                 raise envoi.EnvoiError(f"a report is of one env, got {env[0]!r} in {env[1]} and {of_env!r} in {name}")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,51 +37,24 @@ def write_tables(
 ) -> None:
     """Writes each table as `<name>.csv` and `.parquet`, and other files by name, once all contents are made.
 
-    `columns` names the columns of tables that may be empty. Ids are equal in both files: `read_rows` returns the same
-    from either.
+    `columns` names the columns of tables that may be empty. Ids have the same text in both files.
     """
     files: dict[str, str | bytes] = {}
     for name, rows in tables.items():
         names = list(rows[0]) if columns is None else columns[name]
-        rows = _with_plain_ids(rows) if "context_id" in names else rows
         files |= {f"{name}.csv": csv_text(rows, names), f"{name}.parquet": _parquet_bytes(rows, names)}
     folder.mkdir(parents=True, exist_ok=True)
     for name, contents in {**files, **(more or {})}.items():
         write_atomically(folder / name, contents)
 
 
-def _with_plain_ids(rows: Sequence[Row]) -> list[Row]:
-    """Returns rows whose ids are all integers, or otherwise all text, because CSV and parquet cannot mix types."""
-    keys = [row["context_id"] for row in rows]
-    if not all(key is None or (isinstance(key, (int, np.integer)) and not isinstance(key, bool)) for key in keys):
-        keys = [None if key is None else str(key) for key in keys]
-    return [{**row, "context_id": key} for row, key in zip(rows, keys, strict=True)]
-
-
 def csv_text(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """Returns a table as CSV; floats have all their digits, and None is an empty cell.
-
-    A text that is an id and could be read as an integer is in quotation marks.
-    """
+    """Returns a table as CSV; floats have all their digits, and None is an empty cell."""
     file = io.StringIO(newline="")
     writer = csv.DictWriter(file, columns, lineterminator="\n")
     writer.writeheader()
-    for row in rows:
-        key = row.get("context_id")
-        writer.writerow({**row, "context_id": repr(key)} if isinstance(key, str) and _NOT_PLAIN.fullmatch(key) else row)
+    writer.writerows(rows)
     return file.getvalue()
-
-
-_NOT_PLAIN = re.compile(r"-?(?:0|[1-9]\d*)|(['\"]).*\1", re.DOTALL)
-"""Texts that `_id_of` would not return as they are."""
-
-
-def _id_of(cell: str) -> Any:
-    """Reads a context id from a CSV cell."""
-    try:
-        return ast.literal_eval(cell) if _NOT_PLAIN.fullmatch(cell) else cell
-    except (ValueError, SyntaxError):  # of a file that others have written
-        return cell
 
 
 _TEXTS = ("env", "variant", "region", "x", "y")
@@ -94,14 +65,13 @@ def _parquet_bytes(rows: Sequence[Row], names: Sequence[str]) -> bytes:
     columns = dict[str, Any]()
     for name in names:
         values = [row[name] for row in rows]
-        if len({type(value) for value in values} - {type(None), int, float}) > 1 or (
-            {str, int, float} & {*map(type, values)} > {str}
-        ):
+        known = [value for value in values if value is not None]
+        kinds, are_numbers = {*map(type, known)}, all(isinstance(value, (int, float, np.number)) for value in known)
+        # Parquet cannot mix types; ids are text, unless all are integers.
+        if kinds != {int} if name == "context_id" else len(kinds) > 1 and not are_numbers:
             values = [None if value is None else str(value) for value in values]
         kind = pa.string() if name in _TEXTS else pa.int64() if name == "train_seed" else None
-        columns[name] = pa.array(
-            values, pa.float64() if kind is None and not any(one is not None for one in values) else kind
-        )
+        columns[name] = pa.array(values, pa.float64() if kind is None and not known else kind)
     sink = io.BytesIO()
     pa.parquet.write_table(pa.table(columns), sink)
     return sink.getvalue()
@@ -117,15 +87,15 @@ def latex_text(rows: Sequence[Row], names: Sequence[str]) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\~{}", "^": r"\^{}", **{letter: "\\" + letter for letter in "&%$#_{}"}}
+
+
 def _escape(value: Any) -> str:
-    text = "--" if value is None else str(value)
-    for letter in "\\&%$#_{}~^":
-        text = text.replace(letter, {"\\": "\0", "~": r"\~{}", "^": r"\^{}"}.get(letter, "\\" + letter))
-    return text.replace("\0", r"\textbackslash{}")
+    return "--" if value is None else str(value).translate(str.maketrans(_LATEX))
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Reads a table from CSV or parquet. From CSV, ids have their original types, and other cells are text or None."""
+    """Reads a table from CSV or parquet. From CSV, cells are text or None."""
     if path.suffix == ".parquet":
         check_parquet()
         from pyarrow import ArrowException, parquet
@@ -142,7 +112,4 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     for index, row in enumerate(rows):
         if None in row or None in row.values():
             raise envoi.EnvoiError(f"{path}: line {index + 2} has another number of cells than the header")
-    return [
-        {name: None if cell == "" else _id_of(cell) if name == "context_id" else cell for name, cell in row.items()}
-        for row in rows
-    ]
+    return [{name: None if cell == "" else cell for name, cell in row.items()} for row in rows]
