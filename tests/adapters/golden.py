@@ -49,15 +49,12 @@ class Golden(Scripted):
 
     def __init__(self, episodes=EPISODES):
         self.episodes, self.buffer = episodes, np.zeros(3, np.float32)
-        self.contexts, self.acted = [], []
 
     def initial(self, rng, context):
-        self.contexts.append(dict(context))
         return (int(context.get("episode", rng.integers(len(self.episodes)))), 0, rng.random())
 
     def transition(self, state, action, rng):
         envoi.validate(self.action_spec, action, "action")
-        self.acted.append(action)
         return (state[0], state[1] + 1, rng.random())
 
     def observe(self, state, rng):
@@ -181,36 +178,24 @@ class Deep(Changed):
         return np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for _, leaf in leaves(action)])
 
 
-class OneLane(envoi.Env):
+class OneLane(Changed):
     """The one lane of a batch as an environment."""
 
     def __init__(self, batch):
-        self.batch = batch
+        super().__init__(batch)
         self.observation_spec, self.action_spec = batch.observation_spec, batch.action_spec
-        self.reward_spec, self.discount_spec = batch.reward_spec, batch.discount_spec
 
-    def _one(self, spec, value):
-        return lane(spec, value, 0)
+    def see(self, observation):
+        return lane(self.observation_spec, observation, 0)
+
+    def act(self, action):
+        return stack(self.action_spec, [action])
 
     def reset(self, *, seed=None, options=None):
-        observation, infos = self.batch.reset(seed=None if seed is None else [seed], options=options)
-        return envoi.Reset(self._one(self.observation_spec, observation), infos[0])
+        observation, infos = super().reset(seed=None if seed is None else [seed], options=options)
+        return envoi.Reset(observation, infos[0])
 
     def step(self, action):
-        step = self.batch.step(stack(self.action_spec, [action]))
-        return envoi.Step(
-            self._one(self.observation_spec, step.observation),
-            step.reward[0],
-            bool(step.terminated[0]),
-            bool(step.truncated[0]),
-            step.discount[0],
-            step.info[0],
-        )
-
-    @property
-    def state(self):
-        return self.batch.state
-
-    @property
-    def observation(self):
-        return self._one(self.observation_spec, self.batch.observation)
+        observation, *others = super().step(action)
+        reward, terminated, truncated, discount, info = (value[0] for value in others)
+        return envoi.Step(observation, reward, bool(terminated), bool(truncated), discount, info)

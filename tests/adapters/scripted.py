@@ -66,7 +66,7 @@ class Scripted(envoi.Model):
 
 
 class Source(gymnasium.Env):
-    """A gymnasium environment that plays a script of `Line`s, and notes all that it is asked."""
+    """A gymnasium environment that plays a script of `Line`s, and notes its actions."""
 
     observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
     action_space = spaces.Discrete(3, start=5)
@@ -74,14 +74,13 @@ class Source(gymnasium.Env):
 
     def __init__(self, *lines):
         self.lines, self.at = lines, 0
-        self.resets, self.actions, self.closed = [], [], 0
+        self.actions = []
 
     def _see(self):
         return np.array([self.np_random.random(), self.at])
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.resets.append((seed, None if options is None else dict(options)))
         if options is not None:
             options["written"] = True
         self.at = 0
@@ -95,9 +94,6 @@ class Source(gymnasium.Env):
         if line.discount is not None:
             info["discount"] = line.discount
         return self._see(), line.reward, line.terminated, line.truncated, info
-
-    def close(self):
-        self.closed += 1
 
 
 class Returning(gymnasium.Env):

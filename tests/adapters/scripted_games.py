@@ -127,13 +127,12 @@ class ScriptedGame(envoi.MultiModel):
 
     def __init__(self, *scenes, noise=False):
         self.scenes, self.noise = scenes or PLAY, noise
-        self.contexts, self.acted = [], []
+        self.acted = []
 
     def scene(self, state):
         return self.scenes[int(state[0])]
 
     def initial(self, rng, context):
-        self.contexts.append(dict(context))
         return np.array([0, rng.random()])
 
     def transition(self, state, actions, rng):
@@ -181,7 +180,7 @@ class TurnGame(ScriptedGame):
 
 
 class _Script:
-    """The base of both kinds of sources: spaces, reused buffers, and a record of all calls."""
+    """The base of both kinds of sources: spaces, reused buffers, and a record of resets and actions."""
 
     metadata = {"render_modes": ["ansi"], "render_fps": 7, "name": "scripted_v0"}
     render_mode = "ansi"
@@ -196,7 +195,7 @@ class _Script:
         }
         self._buffers = {agent: np.zeros(2 + i) for i, agent in enumerate(AGENTS)}
         self.np_random, _ = seeding.np_random(0)
-        self.resets, self.actions, self.closed = [], [], 0
+        self.resets, self.actions = [], []
 
     def observation_space(self, agent):
         return self._spaces[agent][0]
@@ -237,12 +236,6 @@ class _Script:
 
     def state(self):
         return np.array([self.at, self.drawn])
-
-    def render(self):
-        return f"scene {self.at}"
-
-    def close(self):
-        self.closed += 1
 
 
 class ParallelSource(_Script, ParallelEnv):

@@ -5,13 +5,14 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-import dm_env
 import forms
 import gymnasium
 import numpy as np
 import pytest
 from absent import optional
 from context_features import actions_of, alone, imported, trajectory
+from dm_env import specs
+from dm_sources import Seeing
 from scripted import Returning
 from traces import COPIES, exact
 
@@ -133,26 +134,16 @@ def test_a_context_is_put_in_force_only_when_it_is_another(applied):
 
 
 def test_a_source_that_a_factory_replaces_gets_the_context_again(monkeypatch):
-    class Sink(dm_env.Environment):
-        depth = 1.0
-
-        def reset(self):
-            return dm_env.restart(np.array([self.depth]))
-
-        def step(self, action):
-            return dm_env.transition(0.0, np.array([self.depth]))
-
-        def observation_spec(self):
-            return dm_env.specs.Array((1,), np.float64)
-
-        def action_spec(self):
-            return dm_env.specs.DiscreteArray(2)
+    def sink(seed):
+        source = Seeing(specs.Array((1,), np.float64), lambda source: np.array([source.depth]))
+        source.depth = 1.0
+        return source
 
     def known(source):
         return Bindable(ContextSpace([UniformFloat("depth", 0, 9, 1.0)]), lambda context: vars(source).update(context))
 
     monkeypatch.setattr(contexts, "bindable", known)
-    env = from_dm_env(lambda seed: Sink())
+    env = from_dm_env(sink)
     env.context = {"depth": 3.0}
     assert [env.reset(seed=seed).observation.tolist() for seed in (None, 0, 1, None)] == [[3.0]] * 4
     assert to_dm_env(env) is not env.source  # whose resets know nothing of contexts

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import gymnasium
 import numpy as np
@@ -279,22 +280,18 @@ def test_only_a_lander_in_the_wind_has_features_of_it():
 
 
 def test_environments_of_different_contexts_stay_apart_in_threads():
-    name, results = "LunarLander-v3", {}
+    name = "LunarLander-v3"
     actions, contexts = actions_of("LunarLander-v3", 60), [None, {"FPS": 60}, {"FPS": 25}, {"SCALE": 20.0}]
     apart = [trajectory(imported(name, context), actions) for context in contexts]
     envs = [imported(name, context) for context in contexts]
     start = threading.Barrier(len(envs))
 
-    def play(index):
+    def play(env):
         start.wait()
-        results[index] = [trajectory(envs[index], actions) for _ in range(5)]
+        return [trajectory(env, actions) for _ in range(5)]
 
-    threads = [threading.Thread(target=play, args=(index,)) for index in range(len(envs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [results[index] for index in range(len(envs))] == [[each] * 5 for each in apart]
+    with ThreadPoolExecutor(len(envs)) as pool:
+        assert [*pool.map(play, envs)] == [[each] * 5 for each in apart]
 
 
 @needs("Box2D")

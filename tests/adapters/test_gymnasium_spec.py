@@ -12,7 +12,7 @@ from gymnasium.envs.registration import EnvSpec, parse_env_id
 from gymnasium.wrappers import MaxAndSkipObservation, TimeAwareObservation
 from hypothesis import given
 from hypothesis import strategies as st
-from small_models import Flock, Walk
+from small_models import Flock, Leaving, Walk
 from traces import exact
 
 import envoi
@@ -51,7 +51,7 @@ class Tagged(envoi.Lifted):
         return envoi.Change(info=lambda: {"words": self.words})
 
 
-class Alone(envoi.MultiModel):
+class Alone(Leaving):
     """A walk along a line by one of possibly several agents."""
 
     possible_agents = ("ann",)
@@ -66,9 +66,6 @@ class Alone(envoi.MultiModel):
 
     def observe(self, state, agent, rng):
         return np.float64(state)
-
-    def reward(self, state, actions, next_state):
-        return {"ann": float(next_state)}
 
     def terminal(self, state):
         return ("ann",) if abs(state) > 4 else ()

@@ -144,8 +144,8 @@ class Passing(VectorWrapper):
 class Written(VectorEnv):
     """A vector environment written by hand: no sub-environments to reach, no masks, one seed for all."""
 
-    def __init__(self, inner, reuse=False):
-        self._inner, self._reuse, self.asked = inner, reuse, []
+    def __init__(self, inner):
+        self._inner = inner
         self.num_envs = inner.num_envs
         for name in ("observation_space", "action_space", "single_observation_space", "single_action_space"):
             setattr(self, name, getattr(inner, name))
@@ -153,7 +153,6 @@ class Written(VectorEnv):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.asked.append((seed, options))
         masked = inner_options = None
         if self._inner.autoreset_mode is DISABLED and options:
             masked = options.get("reset_mask")
@@ -162,9 +161,6 @@ class Written(VectorEnv):
 
     def step(self, actions):
         return self._inner.step(actions)
-
-    def close_extras(self, **kwargs):
-        self.asked.append("close")
 
 
 SOURCES = {

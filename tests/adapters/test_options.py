@@ -8,7 +8,7 @@ from absent import optional
 from dm_env import StepType
 from dm_sources import Playing, Wrapping
 from pettingzoo.utils import BaseParallelWrapper
-from scripted import Scripted
+from scripted import Returning, Scripted
 from traces import exact
 
 import envoi
@@ -150,15 +150,12 @@ def test_the_lanes_of_a_batch_say_it_in_the_same_words_so_that_python_shows_it_o
 # Sources whose own `reset` has no parameter for options.
 
 
-class SeedOnly(gymnasium.Env):
-    observation_space, action_space = gymnasium.spaces.Discrete(99), gymnasium.spaces.Discrete(2)
+class SeedOnly(Returning):
+    def __init__(self):
+        super().__init__(gymnasium.spaces.Discrete(99), lambda env: int(env.np_random.integers(99)))
 
     def reset(self, seed=None):
-        super().reset(seed=seed)
-        return int(self.np_random.integers(99)), {}
-
-    def step(self, action):
-        return int(self.np_random.integers(99)), 0.0, False, False, {}
+        return super().reset(seed=seed)
 
 
 class ZooSeedOnly(BaseParallelWrapper):

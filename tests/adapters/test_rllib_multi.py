@@ -432,9 +432,6 @@ def test_a_game_of_rllib_plays_as_it_does_there(name):
 class Told(MultiAgentEnv):
     """Plays a script, in which a step is (observed, rewards, terminateds, truncateds, infos)."""
 
-    metadata = {"render_modes": ["ansi"]}
-    render_mode = "ansi"
-
     def __init__(self, *steps, first=(A, B), agents=(A, B), possible=(A, B, C)):
         super().__init__()
         self.possible_agents, self.agents, self.first, self.steps = list(possible), list(agents), first, steps
@@ -457,9 +454,6 @@ class Told(MultiAgentEnv):
         observed, rewards, terminateds, truncateds, infos = self.steps[self.at]
         self.at, self.drawn = self.at + 1, self.np_random.random()
         return self.look(observed), dict(rewards), dict(terminateds), dict(truncateds), dict(infos)
-
-    def render(self):
-        return f"at {self.at}"
 
 
 GO, STOP = {"__all__": False}, {"__all__": True}

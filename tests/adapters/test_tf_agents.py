@@ -66,11 +66,11 @@ class Remaking(Passing):
 
 
 class Counting(PyEnvironment):
-    """A source that plays `lines` of (step type, reward, discount) and counts; it notes all that it is asked."""
+    """A source that plays `lines` of (step type, reward, discount) and counts."""
 
     def __init__(self, *lines, info=False, space=None):
         super().__init__()
-        self.lines, self.at, self.seeds, self.actions, self.closed, self.episode = lines, 0, [], [], 0, 0
+        self.lines, self.at, self.seeds, self.episode = lines, 0, [], 0
         self._over, self._info = True, info
         self._space = space or BoundedArraySpec((), np.int64, 5, 7, "choice")
 
@@ -93,16 +93,12 @@ class Counting(PyEnvironment):
     def _step(self, action):
         if self._over:
             return self.reset()
-        self.actions.append(action)
         kind, reward, discount = self.lines[self.at]
         self.at += 1
         self._over = kind == 2
         return TimeStep(
             np.asarray(kind, np.int32), np.asarray(reward, np.float32), np.asarray(discount, np.float32), self._see()
         )
-
-    def close(self):
-        self.closed += 1
 
 
 class Seedable(Counting):

@@ -1,6 +1,6 @@
 """Continues environments in other processes, by a start method; a script, because pytest's own process has threads.
 
-    python tests/lifecycle/other_processes.py fork|spawn|forkserver [plain|frameworks]
+    python tests/lifecycle/other_processes.py fork|spawn|forkserver plain|compiled
 
 It prints nothing, and ends with an error if a process has other values than this one.
 """
@@ -20,7 +20,6 @@ import compiled_models
 import small_models
 
 import envoi
-from envoi.adapters import convert
 
 TIMEOUT = 60
 
@@ -36,43 +35,30 @@ PLAIN = {
     "wrapped batch": lambda: limited(envoi.batch(small_models.Flock(), 3, compiled=False)),
     "several": envoi.models.Pursuit,
 }
-FRAMEWORKS = {
-    name: lambda name=name: convert(limited(small_models.Walk()), name)
-    for name in ("gymnasium", "dm_env", "pettingzoo")
-} | {"vector": lambda: convert(envoi.batch(small_models.Walk(), 3, compiled=False), "gymnasium_vector")}
 COMPILED = {"compiled": lambda: envoi.batch(compiled_models.Pole(), 3, compiled=True)}
 
 
 def begun(env):
     """Begins an episode, and takes two steps if it is as long."""
-    core = getattr(env, "core", env)
-    if hasattr(env, "core") and hasattr(env, "seed") and not hasattr(env, "num_envs"):
-        env.seed(1)
-        env.reset()
-    else:
-        env.reset(seed=1)
+    env.reset(seed=1)
     with suppress(envoi.EpisodeError):
         for _ in range(2):
-            step(env, core)
+            step(env)
     return env
 
 
-def step(env, core):
-    """Takes a step with an action of the core's own stream."""
-    several = isinstance(core, envoi.MultiEnv)
-    action = core.sample_actions() if several else core.sample_action()
-    if hasattr(env, "possible_agents") and not several:
-        action = dict.fromkeys(env.agents, action)
-    return env.step(action)
+def step(env):
+    """Takes a step with an action of the environment's own stream."""
+    return env.step(env.sample_actions() if isinstance(env, envoi.MultiEnv) else env.sample_action())
 
 
 def values(env):
     """The next three steps, or as many as there are, as text that shows every bit of their numbers."""
-    core, shown = getattr(env, "core", env), []
+    shown = []
     with np.printoptions(floatmode="unique", threshold=sys.maxsize):
         for _ in range(3):
             try:
-                shown.append(repr(step(env, core)))
+                shown.append(repr(step(env)))
             except envoi.EpisodeError as error:
                 shown.append(str(error))
     return shown
@@ -138,7 +124,7 @@ def shared_memory():
 
 if __name__ == "__main__":
     chosen = sys.argv[1]
-    envs = {"plain": PLAIN, "frameworks": FRAMEWORKS, "compiled": COMPILED}[sys.argv[2]]
+    envs = {"plain": PLAIN, "compiled": COMPILED}[sys.argv[2]]
     for one, maker in envs.items():
         check(one, maker, chosen)
     if envs is PLAIN:

@@ -24,7 +24,7 @@ def test_a_fork_continues_as_this_process_does_and_neither_disturbs_the_other():
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("envs", ["plain", "frameworks", "compiled"])
+@pytest.mark.parametrize("envs", ["plain", "compiled"])
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_other_processes_continue_as_this_one_does(method, envs):
     run(method, envs)
