@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from ..compiling.layout import Records
-
-Context: TypeAlias = Mapping[str, Any]
-"""Values by feature name."""
+    from ..context.sets import Context
 
 Places: TypeAlias = NDArray[np.intp]
 """Rows of a table, 0 for the first, and so on."""
@@ -54,17 +53,35 @@ class ContextTable:
 
     def context(self, place: int) -> Context:
         """Returns the context of a row. Do not modify it."""
-        context = self._contexts[place]
-        if context is None:
-            first, under, columns = next(block for block in reversed(self._blocks) if block[0] <= place)
-            row = place - first
-            new = {name: column[row].item() for name, column in columns.items()}
-            self._contexts[place] = context = {**self.context(int(under[row])), **new}
-        return context
+        return self._contexts[place] or self.contexts(np.array([place]))[0]
 
     def contexts(self, places: Places) -> list[Context]:
-        """Returns the contexts of rows."""
-        return list(map(self.context, places.tolist()))
+        """Returns the contexts of rows. Do not modify them."""
+        held, rows = cast("list[Any]", self._contexts), places.tolist()
+        if None in map(held.__getitem__, rows):
+            for first, under, columns in self._blocks:
+                own = places[(places >= first) & (places < first + len(under))] - first
+                values = [column[own].tolist() for column in columns.values()]
+                for row, base, *new in zip(own.tolist(), under[own].tolist(), *values, strict=True):
+                    if held[first + row] is None:
+                        held[first + row] = {**held[base], **dict(zip(columns, new, strict=True))}
+        return [held[row] for row in rows]
+
+    def only(self, kept: NDArray[np.bool_]) -> Self:
+        """Returns a table of some rows. Adds the rows that these are copies of to the mask `kept`."""
+        parts = [(first, kept[first : first + len(under)], under, new) for first, under, new in self._blocks]
+        for _, some, under, _ in parts:
+            kept[under[some]] = True
+        rows, places, table = kept.nonzero()[0], kept.cumsum() - 1, copy.copy(self)
+        table._contexts, table._blocks, table._records = [self._contexts[row] for row in rows.tolist()], [], None
+        for first, some, under, new in parts:
+            if some.any():
+                columns = {name: column[some] for name, column in new.items()}
+                table._blocks.append((int(kept[:first].sum()), places[under[some]], columns))
+        layout, records, done = self._records or (None, None, 0)
+        if layout is not None and records is not None and done == self.size:
+            table._records = layout, records.take(rows), len(rows)
+        return table
 
     def records(self, layout: Records) -> NDArray[Any] | None:
         """Returns the rows as records for a kernel, at least `size` of them; None if a value has another type."""
@@ -75,19 +92,21 @@ class ContextTable:
         if records is None or done == self.size:
             return records
         if self.size > len(records):
-            grown = np.zeros(max(self.size, 2 * len(records)), layout.dtype)
-            grown[:done] = records[:done]
-            records = grown
+            records = records.take(np.arange(self.size), mode="clip")  # of which the new ones are written below
         while records is not None and done < self.size:
             block = self.block_at(done)
-            end = block if isinstance(block, int) else done + len(block[0])
-            try:
-                columns = self._columns(layout.example, done, block)
-            except KeyError:  # a context without one of the features
-                columns = None
-            if columns is not None and layout.holds(columns, end - done):
-                layout.write(records[done:end], columns)
+            if isinstance(block, int):
+                end, rows = block, [self.context(place) for place in range(done, block)]
+                columns = {name: np.asarray([row.get(name) for row in rows]) for name in layout.example}
             else:
+                under, columns = block
+                end = done + len(under)
+                records[:done].take(under, out=records[done:end], mode="clip")  # much faster than indexing
+            own = records[done:end]
+            leaves = [columns[name] if name in columns else own[name] for name in layout.example]
+            if layout.holds(leaves, end - done):
+                layout.write(own, leaves)
+            else:  # a feature is missing, or has a value of another type
                 records = None
             done = end
         self._records = (layout, records, done)
@@ -102,24 +121,11 @@ class ContextTable:
                 return start
         return self.size
 
-    def _columns(self, names: Iterable[str], first: int, block: Any) -> list[NDArray[Any]]:
-        """Returns columns of the rows from `first` on: of a block, or of rows up to the next block."""
-        if isinstance(block, int):
-            rows = [self.context(place) for place in range(first, block)]
-            return [np.asarray([row[name] for row in rows]) for name in names]
-        under, new = block
-        places, inverse = np.unique(under, return_inverse=True)
-        rows = self.contexts(places)
-        return [new[n] if n in new else np.asarray([row[n] for row in rows])[inverse] for n in names]
-
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_records": None}
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ContextTable:
-        # Contexts are never changed, so copies share them.
-        copy: Any = object.__new__(type(self))
-        copy.__dict__.update({name: _own(value) for name, value in self.__getstate__().items()})
-        return copy
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.only(np.ones(self.size, bool))  # with the same contexts, which are never changed
 
 
 class Coming:
@@ -150,7 +156,3 @@ def rows_of(contexts: Sequence[Context]) -> tuple[list[Context], Places]:
     found = np.array([places.setdefault(id(context), len(places)) for context in contexts], np.intp)
     first = dict(zip(found.tolist(), contexts, strict=True))
     return [first[place] for place in range(len(places))], found
-
-
-def _own(value: Any) -> Any:
-    return cast("Any", value).copy() if isinstance(value, (list, set, np.ndarray)) else value

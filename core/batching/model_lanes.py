@@ -269,9 +269,7 @@ class ModelLanes(LaneColumns, Lanes):
             told = Infos(columns={}, n=self.batch_size, mask=~hold)
             values = (observation, *values[1:5], told, values[6])
         over = runner.none if values[6] is None and hold is None else runner.after[-3]  # until the next step but one
-        contexts = None
-        if coming is not None:
-            contexts = coming.table, runner.after[-2].copy(), int(runner.arrays["progress"][1]), coming
+        contexts = None if coming is None else (coming.table, runner.after[-2].copy(), runner.progress.item(1), coming)
         self._next = observation, over, saved, None, None, contexts
         return values
 

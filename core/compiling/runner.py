@@ -114,6 +114,7 @@ class Runner:
         rows: list[list[Any]] = [[*plan.states.zeros(n), *(np.zeros(n, kind) for kind in "?qq")] for _ in "ab"]
         self.before, self.after = rows
         self._fresh = plan.states.zeros(n)  # initial states, if Python calls `initial`
+        self.progress = self.arrays["progress"]
         self.table, self._next_table = self._table(self.before, self.after), self._table(self.after, self.before)
         self.coming: Coming | None = None
         self._read_by_kernel: Any = ()  # further arrays of the kernel, kept alive
@@ -176,8 +177,8 @@ class Runner:
     def take_back(self, error: BaseException | None = None) -> None:
         """Rewinds the streams of lanes to before the last step, even if the step raised an error."""
         if error is not None:
-            error.envoi_lane = int(self.arrays["progress"][0])  # type: ignore[attr-defined]
-        saved = self.arrays["saved"][: self.arrays["progress"][2]]
+            error.envoi_lane = self.progress.item(0)  # type: ignore[attr-defined]
+        saved = self.arrays["saved"][: self.progress.item(2)]
         for row in saved[::-1]:  # backwards, because lanes may share streams
             numbers, half, words = int(row[0]), int(row[1]), row.tobytes()
             ctypes.memmove(numbers, words[16:48], 32)

@@ -21,9 +21,8 @@ from typing import Any, cast
 from ..errors import ContextError, nearest
 from ..spec.base import shown
 from ..tree import AnyMapping
+from .sets import Context
 from .space import ContextSpace
-
-Context = Mapping[str, Any]
 
 
 class Binding(ABC):

@@ -77,9 +77,8 @@ class Selector(ABC):
 
     lane: int = 0
 
-    by_position: bool = (
-        False  # True if choices take no numbers of `rng`, and replace `position` but change nothing else
-    )
+    # True if choices take no numbers of `rng`, and replace `position` but change nothing else.
+    by_position: bool = False
     # Called before `position` is read or set, to take back choices that were made in advance.
     before_reading: Callable[[], None] | None = None
     _position: dict[str, Any] = {"n_calls": 0, "context_id": None}  # noqa: RUF012

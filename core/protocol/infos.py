@@ -46,14 +46,14 @@ class Infos(Sequence[Info]):
         self._lanes, self.columns, self.mask, self.masks = lanes, columns, mask, masks
         self._n = n if lanes is None else len(lanes)
 
-    def adding(self, columns: Mapping[Any, Any], mask: NDArray[np.bool_] | None = None) -> Infos:
+    def adding(self, columns: Mapping[Any, Any], mask: NDArray[np.bool_] | None = None, masks: Any = None) -> Infos:
         """Returns a copy with additional entries.
 
         Args:
-            columns: Arrays of shape (n, …) by name, or a mapping with an attribute `masks`.
+            columns: Arrays of shape (n, …) by name.
             mask: The lanes that get the entries, bool of shape (n,), if these infos were made from dicts; None for all.
+            masks: As for `Infos`.
         """
-        masks = getattr(columns, "masks", None)
         if self._lanes is None:
             found, some = _overlaid((self.columns or {}, None, self.masks), (columns, None, masks))
             return Infos(columns=found, n=self._n, mask=self.mask, masks=some)

@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...authoring.model import Model
-from ...batching.context_table import Coming
+from ...batching.context_table import Coming, Places
 from ...batching.loop import batch, lanes_of
 from ...context.binding import Binding, binding_of, check_names, close_replaced
 from ...context.selectors import Selector
 from ...context.sets import same_contexts
 from ...errors import ContextError, EpisodeError
 from ...protocol.batch_env import as_mask, each_of
-from ...protocol.infos import Infos
 from ...protocol.process import Snapshot
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID, as_mapping, refuse_misspelt
 from ...seeding import Streams, batch_streams
@@ -32,7 +31,7 @@ from ...wrapping.change import Change, Specs
 from ...wrapping.delegate import Around
 from ...wrapping.lifted import Lifted
 from .reports import Reports, Running, Success, none_running
-from .schedule import Chosen, Context, Indices, InForce, Noise, Schedule, SetTable, full_set, selector_of
+from .schedule import Chosen, Context, InForce, Noise, Schedule, SetTable, full_set, selector_of
 from .view import View, append, put_beside
 
 __all__ = ["Contextual"]
@@ -118,8 +117,7 @@ class Contextual(Lifted):
     fixed = ("contexts", "default_context")
     _planned = (
         *Lifted._planned,
-        *("_infos", "_told_now", "_inmost", "_takes_coming"),
-        *("_has_charge", "_is_shown", "_inside_model", "_begun_ahead"),
+        *("_told_now", "_inmost", "_takes_coming", "_has_charge", "_is_shown", "_inside_model", "_begun_ahead"),
     )
 
     _has_charge: bool = False  # True if this object was the last one to reset the environment
@@ -191,7 +189,6 @@ class Contextual(Lifted):
                 "selector for each set of contexts"
             )
         self._settled_or_ahead = Schedule(set_of_contexts, default, selector, noise, space)
-        self._schedule.begin()
         self._view = View(
             self._schedule,
             state_context_features if obs_context_features is None else obs_context_features,
@@ -204,7 +201,7 @@ class Contextual(Lifted):
         )
         table = SetTable(set_of_contexts)
         place = table.place_of(Chosen(first[0], dict(first[1])))  # outside the set, because it is not applied yet
-        self._every_lane: Indices = np.arange(self._lanes or 1)
+        self._every_lane: Places = np.arange(self._lanes or 1)
         self._in_force = InForce(table, np.full(self._lanes or 1, place))
         self._bound: Sequence[Mapping[str, Any]] | None = None  # the contexts that the binding applied last
         self._episodes, self._total = 0, 0
@@ -236,15 +233,12 @@ class Contextual(Lifted):
             begin=(lambda observation: zero) if counts else None,
             remember=(lambda elapsed, action, observation, reward: elapsed + 1) if counts else None,
             truncated=None if limit is None else (lambda flag, elapsed: flag | (elapsed >= limit)),
-            info=self._entries if lanes is None else self._columns,
-            watch=self._reports.watching(specs) if self._schedule.learns else None,
+            info=self._entries,
+            watch=self._reports.watching(specs) if self.context_selector.learns else None,
         )
 
     def _entries(self, elapsed: Any = None) -> Mapping[str, Any]:
-        return self._told_now or self._in_force.first
-
-    def _columns(self, elapsed: Any = None) -> Mapping[str, Any]:
-        return self._in_force
+        return self._told_now or self._in_force[0]
 
     @property
     def _schedule(self) -> Schedule:
@@ -448,7 +442,7 @@ class Contextual(Lifted):
     @property
     def context_id(self) -> Any:
         """The id of the current context; in a batch a tuple with one per lane."""
-        ids = self._in_force[CONTEXT_ID].tolist()
+        ids = self._in_force.columns[CONTEXT_ID].tolist()
         return ids[0] if self._lanes is None else tuple(ids)
 
     context_key = context_id  # CARL's name
@@ -479,14 +473,16 @@ class Contextual(Lifted):
             return super().reset(**arguments)
 
     def beginning(self, restart: NDArray[np.bool_]) -> _Beginning:
-        if not self._has_charge:
-            self._take_charge()
-        if self._takes_coming and self._log is None:
-            found = self._settled_or_ahead.ahead(self.env, self._in_force)
-            if found is not None:
-                self._inmost.coming, self._in_force = found
-                self._begun_ahead.before = found[1]
-                return self._begun_ahead
+        now, coming = self._in_force, self._settled_or_ahead.coming
+        if coming is None or coming.first > coming.last or coming.table is not now.table:
+            if not self._has_charge:
+                self._take_charge()
+            is_ahead = self._takes_coming and self._log is None
+            coming, self._in_force = self._settled_or_ahead.ahead(self.env, now) if is_ahead else (None, now)
+        if coming is not None:
+            begun = self._begun_ahead
+            begun.before, coming.held, self._inmost.coming = self._in_force, self._in_force.place, coming
+            return begun
         lanes = as_mask(restart, self._lanes or 1, "restart").nonzero()[0]
         begun = _Attempt(self, lanes)
         try:
@@ -499,24 +495,15 @@ class Contextual(Lifted):
             raise
         return begun
 
-    def _follow_lanes(self) -> None:
-        """Copies from the inner lanes which contexts they have begun in."""
-        inside = self._inmost
-        if self._takes_coming and inside.coming is not None:
-            inside.coming, self._in_force, self._infos = None, InForce(self._in_force.table, inside.place), None
-            if self._is_shown:
-                self._show()
-
     def _infos_with(self, info: Any, memory: Any, hold: Any) -> Any:
-        if info.columns != {}:
-            return super()._infos_with(info, memory, hold)
-        if info.mask is None and self._infos is not None:
-            return self._infos
-        now = self._in_force  # looked up when infos are read
-        infos = Infos(columns=now, n=len(now.place), mask=info.mask, masks=now.masks)
-        if info.mask is None:
-            self._infos = infos
-        return infos
+        if info.columns == {} and info.mask is None:
+            return self._in_force
+        return super()._infos_with(info, memory, hold)
+
+    def _told(self, info: Any, memory: Any, mask: Any) -> Any:
+        if self.has_lanes:
+            return info.adding(self._in_force.columns, mask, self._in_force.masks)
+        return super()._told(info, memory, mask)
 
     def _take_charge(self) -> None:
         """Makes another `Contextual` around the same environment refuse steps, because its contexts are replaced."""
@@ -551,16 +538,16 @@ class Contextual(Lifted):
         taken = (CONTEXT, CONTEXT_ID, *self._schedule.features)
         return self.env.untaken({name: value for name, value in options.items() if name not in taken})
 
-    def _follow_seed(self, seed: Any, lanes: Indices) -> None:
+    def _follow_seed(self, seed: Any, lanes: Places) -> None:
         """Derives choices from the seed of a reset. The selector restarts if all lanes are reset."""
         streams = Streams(seed) if self._lanes is None else batch_streams(seed, self._lanes)
         if streams is not None:
-            self._schedule.rng = streams.context
-            if len(lanes) == (self._lanes or 1) and not self._schedule.learns:
-                self._schedule.begin()  # a seed fixes which contexts are chosen
+            self._schedule.rng, selector = streams.context, self.context_selector
+            if len(lanes) == (self._lanes or 1) and not selector.learns:
+                selector.begin(self.contexts, self._schedule.space)  # a seed fixes which contexts are chosen
 
     def _choose(
-        self, lanes: Indices, wish: Sequence[Chosen] | None = None, values: Mapping[str, Any] | None = None
+        self, lanes: Places, wish: Sequence[Chosen] | None = None, values: Mapping[str, Any] | None = None
     ) -> None:
         """Chooses and applies the contexts of lanes that are about to begin."""
         schedule, now = self._settled_or_ahead, self._in_force  # settled by the attempt
@@ -571,7 +558,7 @@ class Contextual(Lifted):
             self._total += 0 if memory is None else int(np.atleast_1d(memory)[lanes].sum())
         wanted = wish or schedule.fixed
         given: list[Chosen | None] = [None] * len(lanes) if wanted is None else [wanted[lane] for lane in lanes]
-        if learns := schedule.learns:
+        if learns := schedule.selector.learns:
             self._reports.begin(lanes, [one is None and not values for one in given])
         if now.table.size > 4 * (len(now.place) + len(now.table.by_id)) + 64:
             self._in_force = now = now.compacted()
@@ -591,7 +578,7 @@ class Contextual(Lifted):
 
     # Contexts in force.
 
-    def _put(self, now: InForce, lanes: Indices) -> None:
+    def _put(self, now: InForce, lanes: Places) -> None:
         """Applies the contexts in `now` to lanes."""
         before, self._in_force, table = self._in_force, now, now.table
         if self._takes_coming:
@@ -622,10 +609,9 @@ class Contextual(Lifted):
 
     def _show(self) -> None:
         """Updates the contexts that observations and infos show."""
-        self._infos: Infos | None = None  # of lanes that all have the contexts in force
         now, has_lanes = self._in_force, self._lanes is not None
         if not has_lanes:
-            self._told_now = now.first if now.masks is None else None  # values are copied for each reader
+            self._told_now = now[0] if now.masks is None else None  # values are copied for each reader
         if self._is_shown:
             self._view.hold(now, has_lanes)
 
@@ -642,11 +628,11 @@ class Contextual(Lifted):
 
     @property
     def reports_ends(self) -> bool:
-        return self._schedule.learns or super().reports_ends
+        return self.context_selector.learns or super().reports_ends
 
     def ended_outside(self, lanes: Any = None, terminated: bool = False) -> None:
         super().ended_outside(lanes, terminated)
-        if self._schedule.learns:
+        if self.context_selector.learns:
             self._reports.end(lanes, terminated)
 
     # Lanes, streams and snapshots.
@@ -686,7 +672,7 @@ class Contextual(Lifted):
             self._schedule.restore(schedule)
             self._take_charge()
             if self._in_force.table.by_id is not self.contexts:
-                self._in_force = self._in_force.compacted(self.contexts)  # a pickled snapshot has a set of its own
+                self._in_force.table.share(self.contexts)  # a pickled snapshot has a set of its own
 
     def _put_back(self, held: Mapping[str, Any]) -> None:
         super()._put_back(held)
@@ -711,7 +697,12 @@ class _Beginning:
 
     def stepped(self) -> None:
         """Records the contexts in which the inner lanes have begun."""
-        self._env._follow_lanes()
+        env = self._env
+        lanes = env._inmost
+        table, lanes.coming = lanes.coming.table, None
+        env._in_force = InForce(table, lanes.place)
+        if env._is_shown:
+            env._show()
 
     def __enter__(self) -> None:
         return
@@ -734,11 +725,15 @@ class _Attempt(_Beginning):
 
     __slots__ = ("_held", "_lanes", "_mark", "_replaceable", "_resume")
 
-    def __init__(self, env: Any, lanes: Indices, resume: Callable[[], None] | None = None) -> None:
+    def __init__(self, env: Any, lanes: Places, resume: Callable[[], None] | None = None) -> None:
         self._env, self.before = env, env._in_force
         self._lanes, self._resume, replaces = lanes, resume, env._binding.replaces
         self._held = env._bound, env._episodes, env._total, env.running
         self._mark, self._replaceable = env._schedule.mark(replaces), self._envs() if replaces else ()
+
+    def stepped(self) -> None:
+        if self._env._takes_coming:
+            self._env._inmost.coming = None
 
     def _envs(self) -> tuple[Any, ...]:
         """Returns the environments that the binding may replace."""
@@ -750,8 +745,7 @@ class _Attempt(_Beginning):
         if kind is not None:
             self._take_back(env)
             return
-        if env._takes_coming:
-            env._follow_lanes()
+        self.stepped()
         if self._replaceable:
             close_replaced(self._replaceable, self._envs())
         if env._log is not None:

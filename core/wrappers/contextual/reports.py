@@ -8,12 +8,12 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from ... import tree
+from ...batching.context_table import Places
 from ...context.selectors import Episodes
 from ...lane_values import lane
 from ...protocol.batch_env import either
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID
 from ...wrapping.change import Specs
-from .schedule import Indices
 
 Success: TypeAlias = Callable[[dict[str, Any]], Any]
 """`(episode) -> success`, where the episode is a row of `Selector.tell` with its last `info`."""
@@ -87,7 +87,7 @@ class Reports:
         if len(over):
             self._report(over, np.broadcast_to(terminated, len(open_))[over].tolist())
 
-    def _report(self, over: Indices, terminated: list[bool]) -> None:
+    def _report(self, over: Places, terminated: list[bool]) -> None:
         (totals, begun, open_, steps), infos, lanes = self._env.running, self._infos, over.tolist()
         ids, contexts = self._env.in_force_at(lanes)
         columns: dict[str, list[Any]] = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from ...context.sets import Context, Contexts, contexts_of, fill, load_contexts,
 from ...context.space import ContextSpace
 from ...errors import ContextError, nearest
 from ...lane_values import objects
+from ...protocol.infos import Infos
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID
 from ...spec.base import shown
 from ...structural_equality import Structured
@@ -32,10 +33,6 @@ class Chosen(NamedTuple):
     key: Hashable
     context: Context
     is_given: bool = False
-
-
-Indices: TypeAlias = NDArray[np.intp]
-"""The indices of some lanes, in order."""
 
 
 class SetTable(ContextTable):
@@ -56,13 +53,9 @@ class SetTable(ContextTable):
         columns = {name: [one[name] for one in contexts.values()] for name in next(iter(contexts.values()))}
         self._differing = {n: c for n, c in columns.items() if not all(_is_same(c[0], value) for value in c)}
 
-    def are_named(self, *places: Places) -> bool:
-        """Returns True if all rows belong to the set."""
-        return all(max(some.tolist()) < len(self.by_id) for some in places)
-
     def columns(self, before: Places, places: Places) -> dict[str, list[Any]]:
         """Returns the values of rows by feature; only of those that differ if these rows and those before are named."""
-        if self.are_named(before, places):
+        if max(before.tolist() + places.tolist()) < len(self.by_id):
             index = places.tolist()
             return {name: [column[place] for place in index] for name, column in self._differing.items()}
         rows = self.contexts(places)
@@ -86,6 +79,16 @@ class SetTable(ContextTable):
         self._name(ids)
         return np.arange(first, self.size)
 
+    def only(self, kept: NDArray[np.bool_]) -> Self:
+        table = super().only(kept)
+        table.ids, table.seen = self.ids[: self.size][kept], None if self.seen is None else self.seen[: len(self.by_id)]
+        table.given = {int(kept[:row].sum()) for row in self.given if kept[row]}
+        return table
+
+    def share(self, contexts: Contexts) -> None:
+        """Uses an equal set."""
+        self.by_id, self._contexts[: len(contexts)] = contexts, contexts.values()
+
     def _name(self, ids: NDArray[Any]) -> None:
         """Sets the ids of the rows that were added last."""
         if self.size > len(self.ids):
@@ -100,7 +103,7 @@ def _is_same(value: Any, other: Any) -> bool:
 
 # Noise.
 
-_REACH = 8
+_REACH = 8.0
 """The number of standard deviations at which noise is clipped; one value in 10¹⁵ lies beyond."""
 
 
@@ -125,34 +128,52 @@ class Noise:
             if name not in numbers:
                 raise ContextError(f"noisy_features: expected real numbers, and {name!r} is {context[name]!r}")
         self.names = [] if not deviation else numbers if chosen is None else list(chosen)
-        self.is_flat = not any(np.ndim(context[name]) for name in self.names)  # of single numbers, no arrays
-        self.limits: dict[str, tuple[Any, Any]] = {}
+        self._shapes = {name: np.shape(context[name]) for name in self.names}
+        self.is_flat = not any(self._shapes.values())  # of single numbers, no arrays
+        self.limit({})
+
+    def limit(self, bounds: Mapping[str, tuple[Any, Any]]) -> None:
+        """Sets the bounds of noisy values by feature; others have none."""
+        ends = {name: bounds.get(name, (-np.inf, np.inf)) for name in self.names}
+        low, high = ([np.full(shape, ends[n][i]) for n, shape in self._shapes.items()] for i in (0, 1))
+        self._low, self._high = _joined(low), _joined(high)
+
+    def numbers(self, contexts: Iterable[Context]) -> NDArray[np.float64]:
+        """Returns the values that noise changes, a row of numbers per context."""
+        return np.array([_joined([context[name] for name in self.names]) for context in contexts])
+
+    def draw(self, numbers: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+        """Returns noisy numbers. Takes the same random numbers for all rows at once as row by row."""
+        return self._moved(numbers, rng.standard_normal(numbers.shape).clip(-_REACH, _REACH))
+
+    def _moved(self, numbers: NDArray[np.float64], far: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Moves numbers by some standard deviations, which it replaces by the result, to make fewer large arrays."""
+        far *= self._deviation
+        far *= np.abs(numbers)
+        far += numbers
+        return far.clip(self._low, self._high, out=far)
 
     def add(self, context: Context, rng: np.random.Generator) -> dict[str, Any]:
         """Returns the context of an episode: a copy with noise."""
-        columns = self.columns([context], np.zeros(1, np.intp), rng)
-        return {**context, **{n: c[0].item() if c.ndim == 1 else c[0] for n, c in columns.items()}}
+        return self._with(context, self.draw(self.numbers([context]), rng)[0])
 
-    def columns(self, contexts: Sequence[Context], places: Places, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-        """Returns noisy values of contexts by feature, with the random numbers that single calls of `add` take."""
-        values = [np.array([context[name] for context in contexts], np.float64)[places] for name in self.names]
-        ends = np.cumsum([0, *(math.prod(value.shape[1:]) for value in values)]).tolist()
-        far = rng.standard_normal((len(places), ends[-1])).clip(-_REACH, _REACH) * self._deviation
-        each = zip(self.names, values, ends, ends[1:], strict=False)
-        return {n: self._within(n, v + far[:, i:j].reshape(v.shape) * np.abs(v)) for n, v, i, j in each}
-
-    def ends(self, contexts: Iterable[Context]) -> list[dict[str, Any]]:
+    def ends(self, contexts: Sequence[Context]) -> list[dict[str, Any]]:
         """Returns contexts that bound all noisy versions of the given contexts, feature by feature."""
-        found: list[dict[str, Any]] = []
-        for end in (-_REACH, _REACH) if self.names else ():
-            for context in contexts:
-                values = {name: np.asarray(context[name], np.float64) for name in self.names}
-                far = {n: self._within(n, v + end * self._deviation * np.abs(v)) for n, v in values.items()}
-                found.append({**context, **{n: v if np.ndim(v) else float(v) for n, v in far.items()}})
-        return found
+        numbers = self.numbers(contexts)
+        sides = [self._moved(numbers, np.full(numbers.shape, far)) for far in (-_REACH, _REACH) if self.names]
+        return [self._with(*pair) for moved in sides for pair in zip(contexts, moved, strict=True)]
 
-    def _within(self, name: str, value: Any) -> Any:
-        return np.clip(value, *self.limits[name]) if name in self.limits else value
+    def _with(self, context: Context, numbers: NDArray[np.float64]) -> dict[str, Any]:
+        """Returns a copy of a context with other numbers."""
+        new: dict[str, Any] = {}
+        for name, shape in self._shapes.items():
+            size = math.prod(shape)
+            new[name], numbers = numbers[:size].reshape(shape) if shape else numbers.item(0), numbers[size:]
+        return {**context, **new}
+
+
+def _joined(values: Sequence[Any]) -> NDArray[np.float64]:
+    return np.concatenate([np.zeros(0), *map(np.ravel, values)])
 
 
 # The schedule.
@@ -165,24 +186,28 @@ _MANY = 16
 """The number of lanes from which sampling columns is faster than sampling contexts one by one."""
 
 
-class InForce(Structured, Mapping[str, Any]):
-    """The contexts in force, as one table row per lane; immutable. As a mapping, it has the columns of infos.
+class InForce(Infos, Structured):
+    """The contexts in force, as one table row per lane; immutable. They are infos, with columns made when read.
 
     An environment without lanes counts as one.
-
-    Attributes:
-        masks: For `Infos.masks`: the lanes whose contexts were given by their values; None if there are none.
     """
 
+    # Of the class, because a step makes such an object.
+    _lanes = mask = masks = None  # pyright: ignore[reportAssignmentType]
     _columns: dict[str, NDArray[Any]] | None = None  # not by `cached_property`, whose lock costs as much as they do
 
-    def __init__(self, table: SetTable, place: Places) -> None:
+    def __init__(self, table: SetTable, place: Places) -> None:  # pyright: ignore[reportMissingSuperCall]
         self.table, self.place = table, place
-        given = np.array([row in table.given for row in place.tolist()]) if table.given else None
-        self.masks = None if given is None or not given.any() else {CONTEXT: given}
+        if table.given:
+            given = np.array([row in table.given for row in place.tolist()])
+            self.masks = {CONTEXT: given} if given.any() else None
 
     @property
-    def columns(self) -> dict[str, NDArray[Any]]:
+    def _n(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return len(self.place)
+
+    @property
+    def columns(self) -> dict[str, NDArray[Any]]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The columns of infos: ids, and the values of contexts without an id. Read-only, because infos share them."""
         if self._columns is not None:
             return self._columns
@@ -195,29 +220,17 @@ class InForce(Structured, Mapping[str, Any]):
         self._columns = columns
         return columns
 
-    @property
-    def first(self) -> dict[str, Any]:
-        """The info entries of the first lane."""
-        given = {} if self.masks is None else {CONTEXT: dict(self.in_lanes()[0])}
-        return {CONTEXT_ID: self.table.ids[self.place[0]], **given}
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return self.columns[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
-
-    def __len__(self) -> int:
-        return len(self.columns)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return InForce, (self.table, self.place)
 
     def in_lanes(self) -> list[Context]:
         """Returns the full context of each lane."""
-        return list(map(self.table.context, self.place.tolist()))
+        return self.table.contexts(self.place)
 
     def parts(self) -> list[tuple[str, Any]]:
-        return [("contexts", self.in_lanes()), ("ids", self[CONTEXT_ID]), ("masks", self.masks)]
+        return [("contexts", self.in_lanes()), ("ids", self.columns[CONTEXT_ID]), ("masks", self.masks)]
 
-    def with_places(self, places: Places, lanes: Indices) -> InForce:
+    def with_places(self, places: Places, lanes: Places) -> InForce:
         """Returns a copy in which some lanes have other contexts of the table."""
         if len(lanes) < len(self.place):
             place = self.place.copy()
@@ -225,17 +238,11 @@ class InForce(Structured, Mapping[str, Any]):
             return InForce(self.table, place)
         return InForce(self.table, places)
 
-    def compacted(self, contexts: Contexts | None = None) -> InForce:
-        """Returns an equal object whose table has no unused rows. `contexts` is an equal set to use instead."""
-        held, place, by_id = self.table, self.place.copy(), self.table.by_id if contexts is None else contexts
-        table, n = copy.copy(held), len(by_id)
-        ContextTable.__init__(table, by_id.values())
-        rows, kept = np.unique(place[place >= n], return_inverse=True)
-        table.add(held.contexts(rows))
-        table.by_id, table.seen, table.ids = by_id, None, np.concatenate((held.ids[:n], held.ids[rows]))
-        table.given = {n + index for index, row in enumerate(rows.tolist()) if row in held.given}
-        place[place >= n] = n + kept
-        return InForce(table, place)
+    def compacted(self) -> InForce:
+        """Returns an equal object whose table has no unused rows."""
+        kept = np.zeros(self.table.size, bool)
+        kept[: len(self.table.by_id)] = kept[self.place] = True
+        return InForce(self.table.only(kept), (kept.cumsum() - 1)[self.place])
 
 
 class Schedule:
@@ -259,17 +266,14 @@ class Schedule:
         self.selector = selector  # first: copies of it share its contexts, and then so do the next
         self.contexts, self.default_context = contexts, default_context
         self.noise, self.space = noise, space
+        selector.begin(contexts, space)
         # Replaced, never modified, because snapshots share them.
         self.next: Chosen | None = None
         self.fixed: list[Chosen | None] | None = None
         self.rng: np.random.Generator | None = None
         self.coming: Coming | None = None
         self._marks: Any = None  # some `mark`s, and how many were chosen before each
-
-    @property
-    def learns(self) -> bool:
-        """True if the selector learns from how episodes end."""
-        return self.selector.learns
+        self._numbers: NDArray[np.float64] | None = None  # of all contexts, which noise changes
 
     def __getstate__(self) -> dict[str, Any]:
         self.settle()
@@ -277,31 +281,35 @@ class Schedule:
 
     # Choosing ahead.
 
-    def ahead(self, env: Any, now: InForce) -> tuple[Coming, InForce] | None:
+    def ahead(self, env: Any, now: InForce) -> tuple[Coming | None, InForce]:
         """Returns contexts chosen in advance, at least one per lane, and the contexts in force in the same table.
 
-        They and the random numbers used are the same as if chosen one by one. Returns None if choices cannot be
-        made in advance.
+        They and the random numbers used are the same as if chosen one by one. Returns None in place of them if choices
+        cannot be made in advance.
         """
-        n, coming = len(now.place), self.coming
+        n, before, selector = len(now.place), self.coming, self.selector
         # A wrapper outside may have taken back the table that the contexts in force are in.
-        if coming is not None and coming.first <= coming.last and coming.table is now.table:
-            coming.held = now.place
-            return coming, now
-        self.settle()
-        rng, selector = self.generator(env), self.selector
+        if before is None or before.table is not now.table:
+            self.settle()
+            before = None
+        rng = self.generator(env)
         if type(selector) not in _BY_POSITION or type(rng) is not np.random.Generator or not self._can_draw:
-            return None
-        mark, k = self.mark(random=True), max(1024, 16 * n)
-        if now.table.size > len(self.contexts) + 4 * k:
-            now = now.compacted()
-        places = self.draw(now.table, rng, k)
-        if places is None:
-            return None
-        # To take back the last ones, which are too few for n lanes, only some choices are made again.
-        self._marks = (k, self.mark(random=True)), (0, mark)
-        last = cast("Places", self.draw(now.table, rng, max(n, _MANY)))
-        self.coming = Coming(now.table, now.place, np.concatenate((places, last)), 0)
+            return None, now
+        queue, first, marks, many = np.zeros(0, np.intp), 0, list[Any](), max(1024, 16 * n)
+        if before is not None:  # the last ones, which are too few for n lanes
+            start, mark = self._marks[0]
+            queue, first, marks = before.places[start:], before.first - start, [(0, mark)]
+        if now.table.size > 2 * len(self.contexts):
+            both = InForce(now.table, np.concatenate((now.place, queue))).compacted()
+            now, queue = InForce(both.table, both.place[:n]), both.place[n:]
+        selector.before_reading = None
+        for size in (many, max(n, _MANY)):  # in two parts, so that only the last one is kept
+            marks = [(len(queue), self.mark()), *marks]
+            places = self.draw(now.table, rng, size)
+            if places is None:
+                return None, now
+            queue = np.concatenate((queue, places))
+        self.coming, self._marks = Coming(now.table, now.place, queue, first), marks
         selector.before_reading = self.settle
         return self.coming, now
 
@@ -342,12 +350,11 @@ class Schedule:
         places = selector.select_places(rng, k)
         if places is None or not self.noise.names:
             return places
-        columns = self.noise.columns(list(self.contexts.values()), places, rng)
+        if self._numbers is None:
+            self._numbers = self.noise.numbers(self.contexts.values())
+        numbers = self.noise.draw(self._numbers.take(places, 0), rng)
+        columns = dict(zip(self.noise.names, numbers.T, strict=True))
         return None if table is None else table.add_named(places, columns, table.ids[places])
-
-    def begin(self) -> None:
-        """Restarts the selector."""
-        self.selector.begin(self.contexts, self.space)
 
     @property
     def features(self) -> Iterable[str]:

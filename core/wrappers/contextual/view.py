@@ -168,7 +168,7 @@ class View:
             )
             self.spec[name] = Array(factor.shape, np.float64, least, most)
         self.flat = Flattening(self.spec, dtype=np.float64, what="context")
-        noise.limits = {name: self._bounds_of(name) for name in noise.names} if self._clip else {}
+        noise.limit({name: self._bounds_of(name) for name in noise.names} if self._clip else {})
 
     def _bounds_of(self, name: str) -> tuple[Any, Any]:
         """Returns the bounds of a feature before scaling."""
