@@ -64,7 +64,7 @@ Compiled: TypeAlias = bool | Literal["auto"]
 LOADING = 0.5
 """Seconds that importing numba and loading a kernel from disk take."""
 
-EXPECTED = 3.0
+EXPECTED = 2.0
 """Seconds that compiling takes on an ordinary machine, numba's import included."""
 
 

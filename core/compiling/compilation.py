@@ -37,15 +37,14 @@ def reason_of(error: Exception) -> str:
     """Extracts the reason from an error of numba, as `function (file, line n): reason`."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     lines = [line.strip() for line in text.splitlines()]
+    marked = next((line.partition(MARK)[2] for line in lines if MARK in line), "")
+    if re.match(r"\S+ \(.+, line \d+\): ", marked):
+        return marked
     first = next((line for line in lines if line and not line.startswith(_SKIPPED)), type(error).__name__)
     call = next((line.removeprefix(">>> ") for line in lines if line.startswith(">>> ")), "")
-    reason = f"{first.rstrip(':')} {call}".strip() if first.startswith("No implementation") else first
-    marked = next((line.partition(MARK)[2] for line in lines if MARK in line), None)
-    reason = reason if marked is None else marked
+    reason = marked or (f"{first.rstrip(':')} {call}".strip() if first.startswith("No implementation") else first)
     if reason.startswith("Can't unify return type") and "int64" in reason and "float64" in reason:  # Python 3.12 on
         reason = "a number that it returns is int on one path and float on another; make it float, as in 0.0"
-    if marked is not None and re.match(r"\S+ \(.+, line \d+\): ", marked):
-        return marked
     places = re.findall(r'File "([^"]+)", line (\d+):\n(?:\s*def (\w+)\()?', text)
     for file, line, function in places:
         # Else it is no line of the author's. numba shows files below the working directory by relative paths.

@@ -122,8 +122,8 @@ add_symbols()
 def _form(
     title: str,
     count: int,
-    allowed: Sequence[Any],
-    write: Callable[..., Any],
+    allowed: Sequence[Any] = (),
+    write: Any = None,  # None if all is for `others`
     work: Any = None,
     result: Any = None,
     exact: Any = None,
@@ -272,19 +272,21 @@ def _integer_power(base: Any, exponent: Any) -> Any:
     return result
 
 
+def _shift(code: Code, count: Any) -> None:
+    outside = code.builder.icmp_unsigned(">", count, _WORD(62))
+    code.fail(outside, OverflowError, f"a shift by less than 0 or more than 62 bits, or {_OVERFLOW}")
+
+
 def _shifted_left(code: Code, kind: Any, value: Any, count: Any) -> Any:
-    code.fail(code.compare(INT, "<", count, _WORD(0)), ValueError, "negative shift count")
-    least = _extreme("<")(code, INT, count, _WORD(63))
-    result = code.builder.shl(value, least)
-    lost = code.compare(INT, "!=", code.builder.ashr(result, least), value)
-    beyond = code.builder.and_(code.compare(INT, "!=", least, count), code.compare(INT, "!=", value, _WORD(0)))
-    code.fail(code.builder.or_(lost, beyond), OverflowError, _OVERFLOW)
+    _shift(code, count)
+    result = code.builder.shl(value, count)
+    code.fail(code.compare(INT, "!=", code.builder.ashr(result, count), value), OverflowError, _OVERFLOW)
     return result
 
 
 def _shifted_right(code: Code, kind: Any, value: Any, count: Any) -> Any:
-    code.fail(code.compare(INT, "<", count, _WORD(0)), ValueError, "negative shift count")
-    return code.builder.ashr(value, _extreme("<")(code, INT, count, _WORD(63)))
+    _shift(code, count)
+    return code.builder.ashr(value, count)
 
 
 def _negative(code: Code, kind: Any, value: Any) -> Any:
@@ -325,14 +327,6 @@ def _contains(title: str, values: Any, value: Any) -> Any:
     return operator.contains
 
 
-def _products(title: str, *kinds: Any) -> Any:
-    raise refuse("@ adds floats in an order of its own; write the products and additions")
-
-
-def _never(code: Code, kind: Any, *values: Any) -> Any:
-    raise AssertionError("numba has the code of this form")
-
-
 _BITS, _NUMBERS = (INT, BOOL), (INT, FLOAT)
 _multiply = _arithmetic("*", operator.mul, _sum("smul"))
 _OPERATORS = {
@@ -343,7 +337,7 @@ _OPERATORS = {
     "floordiv": _arithmetic("//", operator.floordiv, _floor_quotient),
     "mod": _arithmetic("%", operator.mod, _native_of(operator.mod)),
     "pow": _arithmetic("**", operator.pow, _power),
-    "matmul": _form("@", 2, (), _never, others=_products),
+    "matmul": _form("@", 2, others=_of_arrays(operator.matmul)),
     "and_": _form("&", 2, _BITS, lambda code, kind, *values: code.builder.and_(*values)),
     "or_": _form("|", 2, _BITS, lambda code, kind, *values: code.builder.or_(*values)),
     "xor": _form("^", 2, _BITS, lambda code, kind, *values: code.builder.xor(*values)),
@@ -351,9 +345,9 @@ _OPERATORS = {
     "rshift": _form(">>", 2, (INT,), _shifted_right),
     **{name: _comparison(title, getattr(operator, name))
        for name, title in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items()},
-    "contains": _form("in", 2, (), _never, others=_contains),
-    "is_": _form("is", 2, (), _never, others=_same_object("==", operator.is_)),
-    "is_not": _form("is not", 2, (), _never, others=_same_object("!=", operator.is_not)),
+    "contains": _form("in", 2, others=_contains),
+    "is_": _form("is", 2, others=_same_object("==", operator.is_)),
+    "is_not": _form("is not", 2, others=_same_object("!=", operator.is_not)),
     "neg": _form("-", 1, _NUMBERS, _negative),
     "pos": _form("+", 1, _NUMBERS, lambda code, kind, value: value),
     "invert": _form("~", 1, (INT,), lambda code, kind, value: code.builder.not_(value)),
@@ -397,7 +391,7 @@ def _of_two_arrays(name: str) -> Any:
             raise refuse(f"it calls {title} of {shown(*kinds)}, not of arrays of one dtype{instead}")
         return getattr(np, name)
 
-    return _form(f"np.{name}", 2, (), _never, others=others)
+    return _form(f"np.{name}", 2, others=others)
 
 
 @intrinsic

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import dis
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType, MappingProxyType, NoneType
 from typing import Any, cast
@@ -75,10 +75,10 @@ class Functions:
     """
 
     def __init__(
-        self, model: Any, methods: Iterable[str], state: Any = None, keys: tuple[Any, ...] = (), dtype: Any = None
+        self, model: Any, methods: Iterable[str], state: Any = None, observed: Mapping[Any, Any] | None = None
     ) -> None:
         self.model, self.state = model, state  # the first state
-        self.keys, self.dtype = keys, dtype  # of an observation that is a dict, or else one array
+        self.observed = observed or {None: None}  # dtypes of an observation by its keys; by None if it is no dict
         self.numbers: dict[str, Any] = {}  # among the model's attributes; kernels read them from the lane's record
         self.sources: list[str] = []  # all that the code depends on, as text
         self.own_type: Any = None
@@ -174,14 +174,11 @@ class Functions:
             self._attributes[name] = copy.deepcopy(value)
             self._own[name] = value
             self.sources.append(f"self.{name} = {constant_text(value)}")
+        elif name in self._names and self.own_type is None:
+            return None  # it may be an attribute of something else
         else:
-            return self._refuse_attribute(name, value)
+            raise AttributeError(f"self.{name} is a {type(value).__name__}; numbers, arrays and tuples can be compiled")
         return self._own[name]
-
-    def _refuse_attribute(self, name: str, value: Any) -> None:
-        if name in self._names and self.own_type is None:
-            return  # it may be an attribute of something else
-        raise AttributeError(f"self.{name} is a {type(value).__name__}; numbers, arrays and tuples can be compiled")
 
     def is_current(self, models: Sequence[Any]) -> bool:
         """Returns True if all constants of the code still have the values with which it was compiled."""
@@ -264,7 +261,7 @@ class Functions:
 
         initial = self.compiled(["initial"], own_dtype)["initial"]
         try:
-            initial.compile((self.own_type, typeof(Stream(0, 0, 0, 0)), from_dtype(context_dtype)))
+            initial.compile((self.own_type, typeof(Stream(0, 0, 0, 0, 0)), from_dtype(context_dtype)))
         except (NumbaError, UnsupportedBytecodeError, NotCompilable):
             return False
         return True

@@ -2,94 +2,70 @@
 
 Importing this module needs numba.
 
-A tree of arrays is one array, a tuple or a named tuple of arrays, whose first axis is the lanes.
+A tree of arrays is one array, a tuple or a named tuple of arrays, whose first axis is the lanes. In a kernel, an array
+is an address, of type `Rows`: numba's own arrays have seven fields each, which takes five times as long to compile.
 """
 
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count, pairwise
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from llvmlite import ir
 from numba import extending, from_dtype, njit, types
 from numba.core import cgutils
 from numba.core.compiler import Compiler
-from numba.np.arrayobj import load_item, populate_array, store_item
+from numba.core.datamodel.models import PrimitiveModel
+from numba.np.arrayobj import load_item, populate_array
 
 from .exact_numbers import BOOL, FLOAT, INT, WIDE, is_scalar, refuse, shown
-from .layout import INSIDE, Leaves, Stream
+from .layout import INSIDE, Stream
+
+if TYPE_CHECKING:
+    from .plan import Plan
 
 _WORD = ir.IntType(64)
-_FLAGS, _INTEGERS = np.dtype(bool), np.dtype(np.int64)
 intrinsic: Any = extending.intrinsic  # whose functions have one parameter more than their calls
 
 
-def _array(context: Any, builder: Any, kind: Any, pointer: Any, lengths: Sequence[Any]) -> Any:
-    """Returns the array at an address; it does not own its memory, and its elements are in C order."""
-    strides = [_WORD(context.get_abi_sizeof(context.get_data_type(kind.dtype)))]
-    for length in lengths[:0:-1]:
-        strides.insert(0, builder.mul(strides[0], length))
-    result = context.make_array(kind)(context, builder)
-    populate_array(result, pointer, lengths, strides, strides[-1], meminfo=None)
-    return result._getvalue()
+class Rows(types.Type):
+    """The type of an array of lanes: the address of its elements, whose dtype and shape (of one lane) are constants."""
+
+    def __init__(self, dtype: Any, shape: tuple[int, ...]) -> None:
+        self.dtype, self.shape = dtype, shape
+        super().__init__(f"rows of {dtype} {shape}")
+
+    def find(self, builder: Any, rows: Any, lane: Any, place: Sequence[Any] = ()) -> Any:
+        """Returns the address of an element of a lane; of the first without a place."""
+        index = lane
+        for size, number in zip(self.shape, place or [_WORD(0)] * len(self.shape), strict=True):
+            index = builder.add(builder.mul(index, _WORD(size)), number)
+        return cgutils.gep_inbounds(builder, rows, index)
+
+    def read(self, context: Any, builder: Any, rows: Any, lane: Any) -> Any:
+        """Returns a lane's number or record, or an array that shares the memory of the lane."""
+        pointer = self.find(builder, rows, lane)
+        if not self.shape:
+            return context.unpack_value(builder, self.dtype, pointer)
+        result = context.make_array(self.of_lane)(context, builder)
+        size = context.get_abi_sizeof(pointer.type.pointee)
+        strides = [_WORD(size * int(np.prod(self.shape[k:], dtype=int))) for k in range(1, 1 + len(self.shape))]
+        populate_array(result, pointer, [*map(_WORD, self.shape)], strides, _WORD(size), meminfo=None)
+        return result._getvalue()
+
+    @property
+    def of_lane(self) -> Any:
+        """The type of a lane's number, record or array."""
+        return types.Array(self.dtype, len(self.shape), "C") if self.shape else self.dtype
 
 
-@intrinsic
-def array_at(typing: Any, address: Any, shape: Any, kind: Any) -> Any:
-    """Returns the array at an address."""
-    result: Any = types.Array(kind.dtype, len(shape), "C")
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = builder.inttoptr(arguments[0], context.get_data_type(kind.dtype).as_pointer())
-        return _array(context, builder, result, pointer, cgutils.unpack_tuple(builder, arguments[1]))
-
-    return result(types.int64, shape, kind), build
-
-
-def _tree(context: Any, builder: Any, tree: Any, pointers: Sequence[Any], n: Any, shapes: Sequence[Any]) -> Any:
-    found = [_array(context, builder, kind, pointer, [n, *map(_WORD, shape)])
-             for kind, pointer, shape in zip(_parts(tree), pointers, shapes, strict=True)]  # fmt: skip
-    return context.make_tuple(builder, tree, found) if isinstance(tree, types.BaseTuple) else found[0]
-
-
-def tree_at(example: Any) -> Any:
-    """Returns a function `(table of addresses, index, n) -> tree of arrays` for trees like one lane's example."""
-    parts = [np.asarray(part) for part in (example if isinstance(example, tuple) else (example,))]
-    kinds = [types.Array(from_dtype(part.dtype), 1 + part.ndim, "C") for part in parts]
-    tree: Any = types.BaseTuple.from_types(kinds, type(example)) if isinstance(example, tuple) else kinds[0]
-
-    @intrinsic
-    def arrays_at(typing: Any, table: Any, first: Any, n: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            own, pointers = context.make_array(table)(context, builder, arguments[0]), list[Any]()
-            for k, kind in enumerate(kinds):
-                place = builder.add(arguments[1], _WORD(k))
-                address = builder.load(cgutils.get_item_pointer(context, builder, table, own, [place]))
-                pointers.append(builder.inttoptr(address, context.get_data_type(kind.dtype).as_pointer()))
-            return _tree(context, builder, tree, pointers, arguments[2], [part.shape for part in parts])
-
-        return tree(table, INT, INT), build
-
-    return arrays_at
-
-
-def shaped(shapes: Sequence[tuple[int, ...]]) -> Any:
-    """Returns a function of a tree of arrays; it returns them with these shapes of a lane, as constants."""
-
-    @intrinsic
-    def arrays_of(typing: Any, tree: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pairs = zip(_parts(tree), _values(builder, tree, arguments[0]), strict=True)
-            arrays = [context.make_array(kind)(context, builder, value) for kind, value in pairs]
-            n = builder.extract_value(arrays[0].shape, 0)
-            return _tree(context, builder, tree, [array.data for array in arrays], n, shapes)
-
-        return tree(tree), build
-
-    return arrays_of
+@extending.register_model(Rows)
+class _RowsModel(PrimitiveModel):
+    def __init__(self, manager: Any, kind: Rows) -> None:
+        super().__init__(manager, kind, manager.lookup(kind.dtype).get_data_type().as_pointer())
 
 
 def _parts(tree: Any) -> list[Any]:
@@ -100,26 +76,59 @@ def _values(builder: Any, tree: Any, value: Any) -> list[Any]:
     return cgutils.unpack_tuple(builder, value) if isinstance(tree, types.BaseTuple) else [value]
 
 
+def _like(tree: Any, kinds: Sequence[Any]) -> Any:
+    """Returns the type of a tree with parts of these types."""
+    if not isinstance(tree, types.BaseTuple):
+        return kinds[0]
+    return types.BaseTuple.from_types(kinds, getattr(tree, "instance_class", None))
+
+
+def _rows_like(example: Any) -> Any:
+    """Returns the type of the rows of a tree, which may contain trees, like one lane's example."""
+    if isinstance(example, tuple):
+        return types.BaseTuple.from_types([*map(_rows_like, cast("tuple[Any, ...]", example))], type(example))
+    part = np.asarray(example)
+    return Rows(from_dtype(part.dtype), part.shape)
+
+
+def rows_of(example: Any) -> Any:
+    """Returns a function that finds the rows of a tree, which may contain trees, like one lane's example.
+
+    It takes an array, a tuple of arrays, or the rows of a table, with addresses from the third place on.
+    """
+    tree = _rows_like(example)
+
+    @intrinsic
+    def rows_in(typing: Any, source: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pairs = zip(_parts(source), _values(builder, source, arguments[0]), strict=True)
+            if isinstance(source, Rows):
+                found = (source.read(context, builder, arguments[0], _WORD(place)) for place in count(2))
+            else:
+                found = (context.make_array(kind)(context, builder, value).data for kind, value in pairs)
+
+            def find(kind: Any) -> Any:
+                if isinstance(kind, types.BaseTuple):
+                    return context.make_tuple(builder, kind, [find(part) for part in _parts(kind)])
+                one, pointer = next(found), context.get_value_type(kind)
+                return builder.inttoptr(one, pointer) if one.type == _WORD else one
+
+            return find(tree)
+
+        return tree(source), build
+
+    return rows_in
+
+
 @intrinsic
-def view_of(typing: Any, tree: Any, lane: Any) -> Any:
-    """Reads one lane of a tree of arrays; its arrays share the memory of the lanes."""
-    rows = _parts(tree)
-    kinds = [types.Array(one.dtype, one.ndim - 1, "C") if one.ndim > 1 else one.dtype for one in rows]
-    is_tuple = isinstance(tree, types.BaseTuple)
-    result: Any = types.BaseTuple.from_types(kinds, getattr(tree, "instance_class", None)) if is_tuple else kinds[0]
+def read(typing: Any, tree: Any, lane: Any) -> Any:
+    """Reads one lane of a tree; its arrays share the memory of the lanes."""
+    result: Any = _like(tree, [rows.of_lane for rows in _parts(tree)])
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        found: list[Any] = []
-        for row, kind, value in zip(rows, kinds, _values(builder, tree, arguments[0]), strict=True):
-            own = context.make_array(row)(context, builder, value)
-            place = [arguments[1], *[_WORD(0)] * (row.ndim - 1)]
-            pointer = cgutils.get_item_pointer(context, builder, row, own, place)
-            if row.ndim == 1:
-                found.append(load_item(context, builder, row, pointer))
-            else:
-                lengths = cgutils.unpack_tuple(builder, own.shape)[1:]
-                found.append(_array(context, builder, kind, pointer, lengths))
-        return context.make_tuple(builder, result, found) if is_tuple else found[0]
+        pairs = zip(_parts(tree), _values(builder, tree, arguments[0]), strict=True)
+        found = [rows.read(context, builder, value, arguments[1]) for rows, value in pairs]
+        return context.make_tuple(builder, result, found) if isinstance(tree, types.BaseTuple) else found[0]
 
     return result(tree, INT), build
 
@@ -151,11 +160,9 @@ def bounds_check(bounds: Sequence[tuple[Any, Any] | None]) -> Any:
             result = cgutils.false_bit
             leaves = zip(_parts(actions), _values(builder, actions, arguments[0]), bounds, strict=True)
             for kind, value, limits in leaves:
-                own = context.make_array(kind)(context, builder, value)
                 compare = builder.icmp_signed if limits is None or kind.dtype.signed else builder.icmp_unsigned
                 for place in np.ndindex(limits[0].shape) if limits is not None else ():
-                    pointer = cgutils.get_item_pointer(context, builder, kind, own, [arguments[1], *map(_WORD, place)])
-                    element = load_item(context, builder, kind, pointer)
+                    element = builder.load(kind.find(builder, value, arguments[1], [*map(_WORD, place)]))
                     for sign, limit in zip("<>", cast("Any", limits), strict=True):
                         if np.isfinite(limit[place]):
                             result = builder.or_(result, compare(sign, element, element.type(int(limit[place]))))
@@ -166,12 +173,15 @@ def bounds_check(bounds: Sequence[tuple[Any, Any] | None]) -> Any:
     return outside
 
 
+_OTHER_SHAPE = "observe: it returns another shape than observation_spec has; or a state has another than the first"
+
+
 def _check_stored(rows: Any, value: Any) -> list[Any]:
     """Checks that a value fits an array of lanes, and returns the types of its numbers."""
     is_tuple = isinstance(value, types.BaseTuple)
     kinds = [types.unliteral(kind) for kind in getattr(value, "types", [getattr(value, "dtype", value)])]
     axes = 1 if is_tuple else getattr(value, "ndim", 0)
-    if not all(map(is_scalar, kinds)) or rows.ndim != 1 + axes:
+    if not all(map(is_scalar, kinds)) or len(rows.shape) != axes or (is_tuple and rows.shape != (len(kinds),)):
         raise refuse(f"observe: it returns {shown(value)}, of another shape than observation_spec has")
     is_real = isinstance(rows.dtype, types.Float)
     for kind in kinds:
@@ -182,7 +192,7 @@ def _check_stored(rows: Any, value: Any) -> list[Any]:
 
 @intrinsic
 def store(typing: Any, tree: Any, lane: Any, value: Any) -> Any:
-    """Stores a lane's value in a tree of arrays: numbers, arrays, or tuples with the elements of an array."""
+    """Stores a lane's value in a tree: numbers, arrays, or tuples with the elements of an array."""
     several = isinstance(tree, types.BaseTuple)
     rows, given = _parts(tree), _parts(value) if several else [value]
     if (several and not isinstance(value, types.BaseTuple)) or len(rows) != len(given):
@@ -203,44 +213,49 @@ def store(typing: Any, tree: Any, lane: Any, value: Any) -> Any:
 def _store_one(
     context: Any, builder: Any, rows: Any, array: Any, lane: Any, value: Any, given: Any, kinds: Sequence[Any]
 ) -> None:
-    own, is_tuple = context.make_array(rows)(context, builder, array), isinstance(value, types.BaseTuple)
-
     def put(number: Any, kind: Any, to: Any, *place: Any) -> None:
         wide = FLOAT if isinstance(rows.dtype, types.Float) and to in WIDE else to
         for source, target in pairwise((kind, to, wide, rows.dtype)):
             number = context.cast(builder, number, source, target)
-        pointer = cgutils.get_item_pointer(context, builder, rows, own, [lane, *place])
-        store_item(context, builder, rows, number, pointer)
+        context.pack_value(builder, rows.dtype, number, rows.find(builder, array, lane, place))
 
-    sizes = cgutils.unpack_tuple(builder, own.shape)[1:]
-    inner = context.make_array(value)(context, builder, given) if isinstance(value, types.Array) else None
-    lengths = [_WORD(len(kinds))] if is_tuple else [] if inner is None else cgutils.unpack_tuple(builder, inner.shape)
-    for size, length in zip(sizes, lengths, strict=True):
-        with builder.if_then(builder.icmp_signed("!=", size, length), likely=False):
-            what = "observe: it returns another shape than observation_spec has; or a state has another than the first"
-            context.call_conv.return_user_exc(builder, ValueError, (what,))
-    if inner is not None:
+    if isinstance(value, types.Array):
+        inner = context.make_array(value)(context, builder, given)
+        sizes = [*map(_WORD, rows.shape)]
+        for size, length in zip(sizes, cgutils.unpack_tuple(builder, inner.shape), strict=True):
+            with builder.if_then(builder.icmp_signed("!=", size, length), likely=False):
+                context.call_conv.return_user_exc(builder, ValueError, (_OTHER_SHAPE,))
+        if value.layout == "C" and value.dtype == rows.dtype:
+            to, n = rows.find(builder, array, lane), int(np.prod(rows.shape, dtype=int))
+            cgutils.raw_memcpy(builder, to, inner.data, _WORD(n), context.get_abi_sizeof(to.type.pointee))
+            return
         with cgutils.loop_nest(builder, sizes, _WORD) as place:
             number = cgutils.get_item_pointer(context, builder, value, inner, place)
             put(load_item(context, builder, value, number), kinds[0], kinds[0], *place)
-    elif is_tuple:
+    elif isinstance(value, types.BaseTuple):
         for k, (kind, to) in enumerate(zip(_parts(value), kinds, strict=True)):
             put(builder.extract_value(given, k), kind, to, _WORD(k))
     else:
         put(given, value, kinds[0])
 
 
-@njit
-def keep_stream(table: Any, bits: Any, lane: Any, which: Any) -> None:
+@intrinsic
+def keep_stream(typing: Any, progress: Any, saved: Any, stream: Any) -> Any:
     """Saves the state of a lane's generator, see `envoi.seeding.addresses`, unless its kind is unusual."""
-    numbers, half = bits[lane, 8 + which], bits[lane, 4 * which] + 8
-    if numbers != 0:
-        progress, words = array_at(table[PROGRESS], (3,), _INTEGERS), array_at(numbers, (4,), _INTEGERS)
-        saved = array_at(table[SAVED] + 56 * progress[2], (7,), _INTEGERS)
-        saved[0], saved[1], saved[6] = numbers, half, array_at(half, (1,), _INTEGERS)[0]
-        for k in range(4):
-            saved[2 + k] = words[k]
-        progress[2] += 1
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        state, *_, numbers = cgutils.unpack_tuple(builder, arguments[2])
+        with builder.if_then(builder.icmp_signed("!=", numbers, _WORD(0))):
+            count_at, half = progress.find(builder, arguments[0], _WORD(2)), builder.add(state, _WORD(8))
+            number, words = builder.load(count_at), builder.inttoptr(numbers, _WORD.as_pointer())
+            kept = [builder.load(cgutils.gep(builder, words, k)) for k in range(4)]
+            kept = [numbers, half, *kept, builder.load(builder.inttoptr(half, _WORD.as_pointer()))]
+            for k, word in enumerate(kept):
+                builder.store(word, saved.find(builder, arguments[1], number, [_WORD(k)]))
+            builder.store(builder.add(number, _WORD(1)), count_at)
+        return context.get_dummy_value()
+
+    return types.none(progress, saved, stream), build
 
 
 class _Separate(Compiler):
@@ -251,152 +266,138 @@ class _Separate(Compiler):
         return super().define_pipelines()
 
 
-PROGRESS, SAVED, COLUMNS = 6, 7, 8
-"""Places in the table of a kernel, see `Runner`."""
-
-_Columns = namedtuple(
-    "_Columns",
-    "hold, terminated, truncated, ended, settings, bits, over, place, elapsed, next_over, next_place, next_elapsed",
+_Lanes = namedtuple(
+    "_Lanes",
+    "contexts, coming, progress, saved, hold, ends, settings, was, will_be, streams, before, after, fresh",
 )
+"""What a kernel finds in its table, see `Runner`: arrays of lanes, before and after the step."""
+
+_Row = namedtuple("_Row", "over, place, elapsed")
 
 
-def make_kernel(
-    transition: Any,
-    observe: Any,
-    reward: Any,
-    terminal: Any,
-    truncated: Any,  # None if not defined, like `discount`; `initial` is None if Python calls it
-    discount: Any,
-    initial: Any,
-    states: Leaves,
-    actions_shapes: Sequence[tuple[int, ...]],
-    seen_shapes: Sequence[tuple[int, ...]],
-    bounds: Any,
-    settings_kind: Any,
-    contexts_kind: Any,
-    moves_at_random: bool,
-    begins_at_random: bool,
-    seen_at_random: bool,
-    is_straight: bool,
-) -> Callable[..., int]:
-    """Returns the kernel of a model, in which its functions and layout are constants; see `Runner`.
+def make_kernel(plan: Plan, made: Mapping[str, Any]) -> Callable[..., int]:
+    """Returns the kernel of a model, in which its compiled functions and layout are constants; see `Runner`.
 
     The kernel returns the number of lanes that ended; -1 if one acts that must not, or by an action out of bounds.
     """
-    flags, number, bits = (False,) * 4, np.zeros((), settings_kind), np.zeros(12, np.int64)
-    example = _Columns._make((*flags, number, bits, *(False, 0, 0) * 2))
-    columns_at, states_at, outside = tree_at(example), tree_at(states.example), bounds_check(bounds)
-    actions_of, seen_of, leaves = shaped(actions_shapes), shaped(seen_shapes), len(states.shapes)
+    transition, observe, reward, terminal = (made[name] for name in ("transition", "observe", "reward", "terminal"))
+    truncated, discount, initial = (made.get(name) for name in ("truncated", "discount", "initial"))
+    moves_at_random, begins_at_random, seen_at_random = (
+        name in plan.draws for name in ("transition", "initial", "observe")
+    )
+    # Else nothing is gained, and a loop may never end for a lane whose episode has.
+    is_straight = not (plan.functions.has_loops or plan.draws - {"initial"} or any(plan.states.shapes))
+    number, flag = 0, False
+    row, state = _Row(flag, number, number), plan.states.example
+    lanes_of = rows_of(_Lanes(
+        contexts=np.zeros((), plan.context.dtype), coming=number, progress=number, saved=np.zeros(7, np.int64),
+        hold=flag, ends=(flag, flag, flag), settings=np.zeros((), plan.own.dtype), was=row, will_be=row,
+        streams=(Stream(*[number] * 5),) * 2, before=state, after=state, fresh=state,
+    ))  # fmt: skip
+    numbers_of, flags_of = rows_of(number), rows_of(flag)
+    outside = bounds_check([action.bounds for action in plan.actions])
+    actions_of, seen_of, rewards_of, discounts_of = (rows_of(0 if one is None else one) for one in plan.examples())
 
     @njit(forceinline=True, **INSIDE)
-    def act(given: Any, i: Any) -> Any:
+    def act(lanes: Any, actions: Any, last: Any, i: Any) -> Any:
         """Returns the values of a lane that acts, see `keep`."""
-        table, columns, before, actions, last = given
-        own, bits, state, action = columns.settings[i], columns.bits, view_of(before, i), view_of(actions, i)
+        own, state, action = read(lanes.settings, i), read(lanes.before, i), read(actions, i)
+        dynamics, noise = read(lanes.streams[0], i), read(lanes.streams[1], i)
         if moves_at_random:
-            keep_stream(table, bits, i, 0)
+            keep_stream(lanes.progress, lanes.saved, dynamics)
         if seen_at_random:
-            keep_stream(table, bits, i, 1)
-        dynamics = Stream(bits[i, 0], bits[i, 1], bits[i, 2], bits[i, 3])
-        noise = Stream(bits[i, 4], bits[i, 5], bits[i, 6], bits[i, 7])
+            keep_stream(lanes.progress, lanes.saved, noise)
         new = transition(own, state, action, dynamics)
         value, seen, is_over = reward(own, state, action, new), observe(own, new, noise), bool(terminal(own, new))
-        is_cut = columns.elapsed[i] >= last
+        is_cut = read(lanes.was.elapsed, i) >= last
         if truncated is not None:
             is_cut |= bool(truncated(own, new))
         return new, value, seen, is_over, is_cut, None if discount is None else discount(own, new)
 
     @njit(forceinline=True, **INSIDE)
-    def keep(kept: Any, i: Any, values: Any) -> bool:
+    def keep(lanes: Any, observations: Any, rewards: Any, discounts: Any, i: Any, values: Any) -> bool:
         """Stores the values of a lane that acts; returns True if its episode ends."""
-        columns, after, observations, rewards, discounts = kept
         new, value, seen, is_over, is_cut, factor = values
-        store(after, i, new)
+        store(lanes.after, i, new)
         store(rewards, i, value)
         store(observations, i, seen)
         if discount is not None:
             store(discounts, i, factor)
-        ends = is_over | is_cut
-        columns.terminated[i], columns.truncated[i] = is_over, is_cut
-        columns.ended[i] = columns.next_over[i] = ends
-        columns.next_place[i], columns.next_elapsed[i] = columns.place[i], columns.elapsed[i] + 1
+        ends, was = is_over | is_cut, read(lanes.was, i)
+        store(lanes.ends, i, (is_over, is_cut, ends))
+        store(lanes.will_be, i, (ends, was.place, was.elapsed + 1))
         return ends
 
     act_or_fail, keep_or_fail = _tried(act), _tried(keep)
 
     @njit(pipeline_class=_Separate, forceinline=True, **INSIDE)
-    def act_together(given: Any, kept: Any, restart: Any, hold: Any) -> int:
-        """Computes the steps of all lanes, as if all acted; returns the number that end, or -1 if one fails."""
+    def act_together(
+        lanes: Any, actions: Any, last: Any, restart: Any, observations: Any, rewards: Any, discounts: Any, n: Any
+    ) -> tuple[bool, int]:
+        """Computes the steps of all lanes, as if all acted; returns True and how many end, or False if one fails."""
         ended, failed = 0, False
-        for i in range(len(hold)):
-            fails, values = act_or_fail((given, i))
-            fails_too, ends = keep_or_fail((kept, i, values))
-            acts = not (restart[i] | hold[i])
+        for i in range(n):
+            fails, values = act_or_fail((lanes, actions, last, i))
+            fails_too, ends = keep_or_fail((lanes, observations, rewards, discounts, i, values))
+            acts = not (read(restart, i) | read(lanes.hold, i))
             failed |= (fails | fails_too) & acts
             ended += ends & acts
-        return -1 if failed else ended
+        return not failed, 0 if failed else ended
 
     def kernel(
         table: Any, limit: Any, restart: Any, actions: Any, observations: Any, rewards: Any, discounts: Any
     ) -> int:
-        n, first = table[0], table[5]  # `first` is the first place for lanes that begin; negative if each has its own
-        contexts = array_at(table[1], (table[2],), contexts_kind)
-        coming = array_at(table[3], (table[4],), _INTEGERS)
-        progress = array_at(table[PROGRESS], (3,), _INTEGERS)
-        columns = columns_at(table, COLUMNS, n)
-        hold, over, bits = columns.hold, columns.over, columns.bits
-        states = COLUMNS + len(columns)
-        before, after = states_at(table, states, n), states_at(table, states + leaves, n)
-        fresh = states_at(table, states + 2 * leaves, n)
-        actions, observations = actions_of(actions), seen_of(observations)
+        table, restart, actions = numbers_of(table), flags_of(restart), actions_of(actions)
+        observations, rewards = seen_of(observations), rewards_of(rewards)
+        if discount is not None:
+            discounts = discounts_of(discounts)
+        n, first = read(table, 0), read(table, 1)  # the first place for lanes that begin; negative if each has its own
+        lanes = lanes_of(table)
 
         wrong, some_act = False, False
         for i in range(n):
-            acts = not (restart[i] | hold[i])
-            wrong |= (over[i] | outside(actions, i)) & acts
+            acts = not (read(restart, i) | read(lanes.hold, i))
+            wrong |= (read(lanes.was.over, i) | outside(actions, i)) & acts
             some_act |= acts
         if wrong:
             return -1
 
-        last, begun, ended = limit - 1 if limit > 0 else 2**62, 0, -1
-        progress[2] = 0
-        given, kept = (table, columns, before, actions, last), (columns, after, observations, rewards, discounts)
+        last, begun, have_acted, ended = limit - 1 if limit > 0 else 2**62, 0, False, 0
+        store(lanes.progress, 2, 0)
         # LLVM vectorizes this if the functions of the model call nothing but `sin`, `cos` and `sqrt`.
         if is_straight and some_act and n >= 16:
-            ended = act_together(given, kept, restart, hold)
+            have_acted, ended = act_together(lanes, actions, last, restart, observations, rewards, discounts, n)
         # If a lane has failed, they act one by one, because the error of the first one counts.
-        have_acted, ended = ended >= 0, max(ended, 0)
         for i in range(n):
-            if not (restart[i] | hold[i]):
+            if not (read(restart, i) | read(lanes.hold, i)):
                 if not have_acted:
-                    progress[0] = i
-                    ended += keep(kept, i, act(given, i))
+                    store(lanes.progress, 0, i)
+                    ended += keep(lanes, observations, rewards, discounts, i, act(lanes, actions, last, i))
                 continue
-            progress[0] = i
-            rewards[i] = 0
+            store(lanes.progress, 0, i)
+            store(rewards, i, 0)
             if discount is not None:
-                discounts[i] = 1
-            columns.terminated[i] = columns.truncated[i] = columns.ended[i] = False
-            if hold[i]:
-                store(after, i, view_of(before, i))
-                columns.next_over[i], columns.next_place[i] = over[i], columns.place[i]
-                columns.next_elapsed[i] = columns.elapsed[i]
+                store(discounts, i, 1)
+            store(lanes.ends, i, (False, False, False))
+            if read(lanes.hold, i):
+                store(lanes.after, i, read(lanes.before, i))
+                store(lanes.will_be, i, read(lanes.was, i))
                 continue
-            row = coming[i] if first < 0 else coming[first + begun]
+            place = read(lanes.coming, i if first < 0 else first + begun)
+            own, dynamics, noise = read(lanes.settings, i), read(lanes.streams[0], i), read(lanes.streams[1], i)
             if initial is None:
-                store(after, i, view_of(fresh, begun))
+                store(lanes.after, i, read(lanes.fresh, begun))
             else:
                 if begins_at_random:
-                    keep_stream(table, bits, i, 0)
-                dynamics = Stream(bits[i, 0], bits[i, 1], bits[i, 2], bits[i, 3])
-                store(after, i, initial(columns.settings[i], dynamics, contexts[row]))
-            columns.next_over[i], columns.next_place[i], columns.next_elapsed[i] = False, row, 0
+                    keep_stream(lanes.progress, lanes.saved, dynamics)
+                store(lanes.after, i, initial(own, dynamics, read(lanes.contexts, place)))
+            store(lanes.will_be, i, (False, place, 0))
             begun += 1
             if seen_at_random:
-                keep_stream(table, bits, i, 1)
-            noise = Stream(bits[i, 4], bits[i, 5], bits[i, 6], bits[i, 7])
-            store(observations, i, observe(columns.settings[i], view_of(after, i), noise))
-        progress[0], progress[1] = n - 1, begun
+                keep_stream(lanes.progress, lanes.saved, noise)
+            store(observations, i, observe(own, read(lanes.after, i), noise))
+        store(lanes.progress, 0, n - 1)
+        store(lanes.progress, 1, begun)
         return ended
 
     return kernel

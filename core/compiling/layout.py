@@ -23,6 +23,7 @@ class Stream(NamedTuple):
     next_double: int
     next_uint32: int
     next_uint64: int
+    numbers: int  # the address of its four numbers; 0 if its kind is unusual
 
 
 class Leaves:

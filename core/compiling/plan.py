@@ -72,7 +72,7 @@ class Plan:
                    for one in self.actions]  # fmt: skip
         layouts = [(one.shapes, one.dtypes) for one in (self.states, self.seen)]
         kinds = (self.reward, self.discount, self.context.dtype, self.own.dtype)
-        flags = (self.methods, self.has_one_action, self.functions.keys, sorted(self.draws), self.frees_gil)
+        flags = (self.methods, self.has_one_action, [*self.functions.observed], sorted(self.draws), self.frees_gil)
         state = type(self.states.example)
         names = (state.__module__, state.__qualname__, getattr(state, "_fields", ()))
         return kernel_digest(repr((self.functions.sources, actions, layouts, kinds, flags, names)))
@@ -93,30 +93,22 @@ class Plan:
     def _kernel(self) -> tuple[Any, list[Any]]:
         from .kernel import make_kernel  # imported here, because only compiling needs numba
 
-        made = self.functions.compiled(self.methods, self.own.dtype)
-        kernel = make_kernel(
-            *(made.get(name) for name in METHODS),
-            states=self.states,
-            actions_shapes=[action.shape for action in self.actions],
-            seen_shapes=self.seen.shapes,
-            bounds=[action.bounds for action in self.actions],
-            settings_kind=self.own.dtype,
-            contexts_kind=self.context.dtype,
-            begins_at_random="initial" in self.draws,
-            moves_at_random="transition" in self.draws,
-            seen_at_random="observe" in self.draws,
-            # Else nothing is gained, and a loop may never end for a lane whose episode has.
-            is_straight=not (self.functions.has_loops or self.draws - {"initial"} or any(self.states.shapes)),
-        )
+        kernel: Any = make_kernel(self, self.functions.compiled(self.methods, self.own.dtype))
         kernel.__qualname__ = f"kernel_{self.digest}"  # by which LLVM tells kernels apart
-        actions = tuple(np.zeros((2, *action.shape), action.dtype) for action in self.actions)
-        new = self.seen.zeros(2)
-        arguments = [
-            np.zeros(1, np.int64), 0, np.zeros(2, bool), actions[0] if self.has_one_action else actions,
-            tuple(new) if tree.is_branch(self.seen.example) else new[0],
-            np.zeros(2, self.reward), None if self.discount is None else np.zeros(2, self.discount),
-        ]  # fmt: skip
-        return kernel, arguments
+        arrays = [tuple(part[None] for part in one) if isinstance(one, tuple) else one if one is None else one[None]
+                  for one in self.examples()]  # fmt: skip
+        return kernel, [np.zeros(1, np.int64), 0, np.zeros(1, bool), *arrays]
+
+    def examples(self) -> list[Any]:
+        """Returns an action, an observation, a reward and a discount of one lane; None if there are no discounts."""
+        actions = tuple(np.zeros(one.shape, one.dtype) for one in self.actions)
+        seen = tuple(row[0] for row in self.seen.zeros(1))
+        return [
+            actions[0] if self.has_one_action else actions,
+            seen if tree.is_branch(self.seen.example) else seen[0],
+            np.zeros((), self.reward),
+            None if self.discount is None else np.zeros((), self.discount),
+        ]
 
 
 METHODS = ("transition", "observe", "reward", "terminal", "truncated", "discount", "initial")
@@ -142,8 +134,8 @@ def plan_of_model(model: Any, begins: bool = True) -> Plan:
     optional = [name for name in ("truncated", "discount") if getattr(kind, name) is not getattr(Model, name)]
     methods = [name for name in METHODS if name not in ("truncated", "discount") or name in optional]
     state = _example_state(model)
-    keys = tuple(observed) if type(observed) is dict else ()
-    functions = Functions(model, methods, state, keys, getattr(observed, "dtype", None))
+    parts = observed if type(observed) is dict else {None: observed}
+    functions = Functions(model, methods, state, {key: getattr(one, "dtype", None) for key, one in parts.items()})
     methods = methods if begins else methods[:-1]
     features = {
         name: np.float64(value) if isinstance(value, float) else value

@@ -16,6 +16,7 @@ from __future__ import annotations
 import builtins
 import enum
 import operator
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from inspect import getattr_static, signature
@@ -39,7 +40,7 @@ from ..errors import near_misses
 from .compilation import MARK, author_function, is_constant
 from .exact_numbers import BOOL, FLOAT, FORMS, INT, MAXIMUM, MINIMUM, WIDE, is_scalar, kernel_form, refuse, shown
 from .layout import METHODS, Stream
-from .random_functions import FUNCTIONS
+from .random_functions import FUNCTIONS, filled
 
 UNKNOWN: Any = object()
 """The value of a variable that is not known before a function runs."""
@@ -68,6 +69,14 @@ class _Visitor:
             return self.ir.get_definition(variable)
         except KeyError:
             return None
+
+    @staticmethod
+    def passed_on(value: Any) -> list[Any]:
+        """Returns the variables of which an expression is one, unchanged."""
+        if isinstance(value, ir.Expr) and value.op in ("phi", "cast"):
+            several = value.incoming_values if value.op == "phi" else [value.value]
+            return [one for one in several if isinstance(one, ir.Var)]
+        return [value] if isinstance(value, ir.Var) else []
 
 
 @cache
@@ -258,12 +267,22 @@ class _Names(_Visitor):
 
     def _call(self, expr: Any, function: Any, name: str) -> None:
         """Replaces an expression by the call of a kernel function."""
-        if not expr.vararg:
-            try:
-                signature(function.py_func).bind(*expr.args, **dict(expr.kws))
-            except TypeError as error:
-                raise self.refusal(expr.loc, f"it calls {name} with other arguments than it has: {error}") from None
-        expr.func = self._put(function, expr.loc)
+        expr.func, is_draw = self._put(function, expr.loc), FUNCTIONS.get(name) is function
+        if expr.vararg and is_draw:
+            raise self.refusal(expr.loc, f"it unpacks arguments of rng.{name}; write each")
+        if expr.vararg:
+            return
+        try:
+            bound = signature(function.py_func).bind(*expr.args, **dict(expr.kws))
+        except TypeError as error:
+            raise self.refusal(expr.loc, f"it calls {name} with other arguments than it has: {error}") from None
+        if is_draw and "size" in bound.arguments:
+            bound.apply_defaults()
+            *arguments, size = (one if isinstance(one, ir.Var) else self._put(one, expr.loc) for one in bound.args)
+            if self.value(size) is not None:
+                kind, draw = self._put(np.int64 if name == "integers" else np.float64, expr.loc), expr.func
+                arguments, expr.func = [size, kind, draw, *arguments], self._put(filled, expr.loc)
+            expr.args, expr.kws = tuple(arguments), ()
 
     def _replace(self, expr: Any, state: Any) -> None:
         """Replaces `state._replace(x=1)` by a call of a kernel function with the state and a tuple of values."""
@@ -275,43 +294,51 @@ class _Names(_Visitor):
         self.state.typingctx.refresh()
 
     def _return_numbers(self) -> None:
-        """Replaces arrays and dicts that `observe` returns by tuples, which need no memory of their own."""
-        assigns = {one.target.name: one for one in self.assigns()}
-        pending = [one.value.name for one in self.statements() if isinstance(one, ir.Return)]
-        found: list[Any] = []
-        for name in pending:  # which grows
-            value: Any = assigns[name].value
-            if isinstance(value, ir.Expr) and value.op in ("cast", "phi"):
-                sources = [value.value] if value.op == "cast" else value.incoming_values
-            else:
-                sources = [value] if isinstance(value, ir.Var) else []
-                found += [] if sources else [assigns[name]]
-            pending += [one.name for one in sources if isinstance(one, ir.Var) and one.name not in pending]
-        tuples = [self._parts(one.value, assigns) for one in found]
-        if None not in tuples:
-            for statement, parts in zip(found, tuples, strict=True):
-                if not self.program.keys:  # the list too, which would take memory
-                    assigns[statement.value.args[0].name].value = ir.Expr.build_tuple(parts, statement.loc)
-                statement.value = ir.Expr.build_tuple(parts, statement.loc)
+        """Replaces dicts and arrays that `observe` returns by tuples, which need no memory of their own."""
+        dtypes, assigns = self.program.observed, {one.target.name: one for one in self.assigns()}
+        uses = Counter(variable.name for statement in self.statements() for variable in statement.list_vars())
+        columns = [[one.value.name for one in self.statements() if isinstance(one, ir.Return)]]
+        if None not in dtypes:
+            returned = self._made(columns[0], assigns)
+            dicts = [{self.value(key): value for key, value in getattr(one.value, "items", ())}
+                     if getattr(one.value, "op", "") == "build_map" else {} for one in returned]  # fmt: skip
+            if any(items.keys() != dtypes.keys() for items in dicts):
+                return
+            for statement, items in zip(returned, dicts, strict=True):
+                statement.value = ir.Expr.build_tuple([items[key] for key in dtypes], statement.loc)
+            columns = [[items[key].name for items in dicts] for key in dtypes]
+        for names, dtype in zip(columns, dtypes.values(), strict=True):
+            made = self._made(names, assigns)
+            lists = [self._list(one.value, dtype, assigns) for one in made]
+            if None not in lists and all(uses[name] == 2 for name in names):  # each is made and returned, no more
+                for statement, elements in zip(made, lists, strict=True):
+                    numbers = ir.Expr.build_tuple(elements.value.items, statement.loc)
+                    statement.value = elements.value = numbers  # the list too, which would take memory
 
-    def _parts(self, expr: Any, assigns: dict[str, Any]) -> list[Any] | None:
-        """Returns the values of a dict, or the parts of `np.array([a, b, …])` with no dtype or the observation's."""
-        keys, op = self.program.keys, getattr(expr, "op", "")
-        if keys:
-            items = {self.value(key): value for key, value in expr.items} if op == "build_map" else {}
-            return [items[key] for key in keys] if items.keys() == {*keys} else None
-        if op != "call" or self.value(expr.func) not in (np.array, np.asarray) or not expr.args or expr.vararg:
+    def _made(self, names: list[str], assigns: dict[str, Any]) -> list[Any]:
+        """Returns the statements that make the values of variables; adds the names of those that pass them on."""
+        found: list[Any] = []
+        for name in names:  # which grows
+            sources = self.passed_on(assigns[name].value)
+            found += [] if sources else [assigns[name]]
+            names += [one.name for one in sources if one.name not in names]
+        return found
+
+    def _list(self, expr: Any, dtype: Any, assigns: dict[str, Any]) -> Any:
+        """Returns the statement that makes the list in `np.array([a, b, …])`, with no dtype or the observation's."""
+        is_array = getattr(expr, "op", "") == "call" and self.value(expr.func) in (np.array, np.asarray)
+        if not is_array or not expr.args or expr.vararg or not {*dict(expr.kws)} <= {"dtype"}:
             return None
         try:
             given = [np.dtype(self.value(one)) for one in (*expr.args[1:], *dict(expr.kws).values())]
         except TypeError:  # that is no dtype
             return None
-        values: Any = getattr(assigns.get(expr.args[0].name), "value", None)
+        made = assigns.get(expr.args[0].name)
+        values: Any = getattr(made, "value", None)
         inner = [getattr(assigns.get(one.name), "value", None) for one in getattr(values, "items", ())]
         is_list = [getattr(one, "op", "") in ("build_list", "build_tuple") for one in (values, *inner)]
-        written_there = expr.args[0].name.startswith("$")
-        fits = given in ([], [self.program.dtype]) and {*dict(expr.kws)} <= {"dtype"} and written_there
-        return list(values.items) if fits and is_list == [True] + [False] * len(inner) else None
+        fits = given in ([], [dtype]) and expr.args[0].name.startswith("$")
+        return made if fits and is_list == [True] + [False] * len(inner) else None
 
 
 _METHODS = ("copy", "reshape", "ravel", "flatten", "transpose", "any", "all", "max", "min", "argmax", "argmin", "fill",
@@ -375,11 +402,8 @@ class _Kinds(_Visitor):
 
     def _sources(self, value: Any) -> list[Any]:
         """Returns the variables whose values an expression passes on unchanged."""
-        if isinstance(value, ir.Var):
-            return [value]
-        if isinstance(value, ir.Expr) and value.op in ("phi", "cast"):
-            return list(value.incoming_values if value.op == "phi" else [value.value])
-        return list(value.args) if self._called(value) in (MINIMUM, MAXIMUM, FORMS[abs]) else []
+        takes_one = self._called(value) in (MINIMUM, MAXIMUM, FORMS[abs])
+        return list(value.args) if takes_one else self.passed_on(value)
 
     def _spread(self, statement: Any) -> None:
         target, kind, loc = statement.target.name, self.kind(statement.target), statement.loc

@@ -76,8 +76,8 @@ def launcher(plan: Plan, kernel: Callable[..., Any], ends: np.ndarray[Any, Any])
     return launch
 
 
-COMING, FIRST = slice(1, 6), 5
-"""The part of a kernel's table for contexts, and for the contexts in which lanes begin; see `make_kernel`."""
+FIRST, COMING = 1, slice(1, 4)
+"""The place in a kernel's table for the first context in the queue, and for it and all contexts; see `make_kernel`."""
 
 _KERNELS: dict[str, Callable[..., int]] = {}
 """The compiled kernels of this process, by their digests."""
@@ -108,8 +108,8 @@ class Runner:
             "hold": np.zeros(n, bool),
             **dict(zip(("terminated", "truncated", "ended"), ends, strict=True)),
             "settings": np.zeros(n, plan.own.dtype),
-            "bits": np.zeros((n, 12), numbers),  # the addresses of the streams, see `find_streams`
         }
+        self._streams = np.zeros((2, 5, n), numbers)  # the addresses of `Stream`, for dynamics and observations
         # States, masks of ended lanes, indices of contexts, and numbers of steps; before and after a step.
         rows: list[list[Any]] = [[*plan.states.zeros(n), *(np.zeros(n, kind) for kind in "?qq")] for _ in "ab"]
         self.before, self.after = rows
@@ -128,9 +128,10 @@ class Runner:
     def _table(self, before: Sequence[Any], after: Sequence[Any]) -> np.ndarray[Any, Any]:
         *states, over, place, elapsed = before
         *next_states, next_over, next_place, next_elapsed = after
-        rest = (over, place, elapsed, next_over, next_place, next_elapsed, *states, *next_states, *self._fresh)
-        addresses = [[array.ctypes.data for array in some] for some in (self.arrays.values(), rest)]
-        return np.array([self._n, *[0] * 5, *addresses[0], *addresses[1]], np.int64)
+        rows = (over, place, elapsed, next_over, next_place, next_elapsed)
+        streams = self._streams.reshape(10, -1)
+        arrays = (*self.arrays.values(), *rows, *streams, *states, *next_states, *self._fresh)
+        return np.array([self._n, *[0] * 3, *(array.ctypes.data for array in arrays)], np.int64)
 
     def load(self, leaves: Sequence[Any], *of_lanes: Any) -> bool:
         """Copies states and other rows of all lanes; returns False if the kernel cannot hold the states."""
@@ -143,7 +144,7 @@ class Runner:
 
     def find_streams(self, streams: Sequence[Streams] | Mapping[int, Streams], lanes: Iterable[int]) -> None:
         """Passes the addresses of the lanes' generators, for dynamics and observations, to the kernel."""
-        bits, draws = self.arrays["bits"], self.plan.draws
+        draws = self.plan.draws
         columns = [(0, "dynamics")] if draws - {"observe"} else []
         columns += [(1, "observation")] if "observe" in draws else []
         for index in lanes:
@@ -151,9 +152,8 @@ class Runner:
                 generator = getattr(streams[index], name)
                 if self._known[index][k] is not generator:
                     self._known[index][k] = generator
-                    found = addresses(generator)
-                    bits[index, 4 * k : 4 * k + 4], bits[index, 8 + k] = found[:4], found[4]
-        self.saves_streams = all(bits[:, 8 + k].all() for k, _ in columns)
+                    self._streams[k, :, index] = addresses(generator)
+        self.saves_streams = all(self._streams[k, 4].all() for k, _ in columns)
         self.is_plain = self.plan.begins and self.saves_streams
 
     def columns(self, is_next: bool = False) -> list[np.ndarray[Any, Any]]:
@@ -171,7 +171,7 @@ class Runner:
         places = np.ascontiguousarray(coming.places, np.int64)
         self.coming, self._read_by_kernel = coming, (contexts, places)
         self.before[-2][:] = coming.held
-        found = [contexts.ctypes.data, len(contexts), places.ctypes.data, len(places), coming.first]
+        found = [coming.first, contexts.ctypes.data, places.ctypes.data]
         self.table[COMING] = self._next_table[COMING] = found
 
     def take_back(self, error: BaseException | None = None) -> None:
