@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from envoi import Discrete
-from envoi.protocol.multi_env import MASK, Agent, sample_legal
+from envoi.protocol.multi_env import Agent, sample_legal
 
 from .drivers import Driver, Reply
 
@@ -170,11 +170,8 @@ def _replies_differ(one: Reply, other: Reply, driver: Driver, infos: bool, toler
         if difference is not None:
             return difference
     # Of the infos only the masks, as the actions depend on them.
-    return _mappings_differ("action mask", _masks(one), _masks(other), driver)
-
-
-def _masks(reply: Reply) -> dict[Any, Any]:
-    return {a: info[MASK] for a, info in reply.infos.items() if isinstance(info, Mapping) and MASK in info}
+    a, b = ({agent: driver.action_mask(agent, reply) for agent in reply.acting} for reply in (one, other))
+    return _mappings_differ("action mask", a, b, driver)
 
 
 def _mappings_differ(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Callable
 from functools import wraps
@@ -116,8 +117,7 @@ def _changed_generator(env: EnvUnderTest) -> str:
 
 def _generator_states() -> dict[str, Any]:
     """Returns the states of the process-wide generators, as values that compare."""
-    name, words, *rest = np.random.get_state()  # noqa: NPY002
-    return {"np.random": (name, np.asarray(words).tolist(), rest), "random": random.getstate()}
+    return {"np.random": pickle.dumps(np.random.get_state()), "random": random.getstate()}  # noqa: NPY002
 
 
 def _act_between(env: EnvUnderTest, activity: str, act: Callable[[Driver], None]) -> Outcome:
