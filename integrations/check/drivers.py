@@ -71,8 +71,8 @@ class Driver(ABC):
     fresh_infos: ClassVar[bool] = True
     """True if the API requires a new info dict with each call."""
     takes_options: ClassVar[bool] = True
-    size: ClassVar[int] = 5
-    """The number of values of a step; with 6, the fifth is a discount."""
+    parts: ClassVar[tuple[str, ...]] = ("observation", "reward", "terminated", "truncated", "info")
+    """The values of a step."""
     restarts_itself: ClassVar[bool] = False
     """True if the API requires a step before a reset, or after the end, to start an episode."""
     spaces: ClassVar[tuple[str, str]] = ("observation_space", "action_space")
@@ -98,12 +98,12 @@ class Driver(ABC):
 
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
         """Starts an episode."""
-        observation, info = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
+        observation, info = unpack(self.env.reset(seed=seed, options=options), RESET, "reset")
         return Reply({SINGLE: observation}, {SINGLE: info}, (SINGLE,), (SINGLE,))
 
     def step(self, actions: Mapping[Agent, Any]) -> Reply:
         """Steps once. Passes the objects in `actions`, which `encode_action` made, on without copying them."""
-        values = unpack(self.env.step(actions[SINGLE]), self.size, "step")
+        values = unpack(self.env.step(actions[SINGLE]), self.parts, "step")
         observation, reward, terminated, truncated, *discount, info = values
         left = () if np.any(terminated) or np.any(truncated) else (SINGLE,)
         flags = {SINGLE: terminated}, {SINGLE: truncated}
@@ -192,16 +192,14 @@ class Driver(ABC):
         return [*around, *native]
 
 
-def unpack(reply: Any, count: int, call: str) -> tuple[Any, ...]:
+RESET = ("observation", "info")
+
+
+def unpack(reply: Any, parts: tuple[str, ...], call: str) -> tuple[Any, ...]:
     """Returns the parts of a reply; raises an error if the number of parts is wrong."""
-    if not isinstance(reply, tuple) or len(reply) != count:
-        names = {
-            ("reset", 2): "(observation, info)",
-            ("step", 5): "(observation, reward, terminated, truncated, info)",
-            ("step", 6): "(observation, reward, terminated, truncated, discount, info)",
-        }
+    if not isinstance(reply, tuple) or len(reply) != len(parts):
         returned = f"a tuple of {len(reply)}" if isinstance(reply, tuple) else f"a {type(reply).__name__}"
-        raise BadReply(f"{call}: expected {names[call, count]}, got {returned}")
+        raise BadReply(f"{call}: expected ({', '.join(parts)}), got {returned}")
     return reply
 
 
@@ -212,7 +210,7 @@ class CoreDriver(Driver):
     """Plays an `envoi.Env`."""
 
     api = "envoi"
-    size = 6
+    parts = ("observation", "reward", "terminated", "truncated", "discount", "info")
     has_discounts = True
     spaces = ("observation_spec", "action_spec")
     readers = ("observation", "state", "render")
@@ -230,13 +228,12 @@ class _AgentsDriver(Driver):
     kind = "multi"
 
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
-        values = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
-        observations, infos = map(_mapping, values, ("observations", "infos"))
+        values = unpack(self.env.reset(seed=seed, options=options), RESET, "reset")
+        observations, infos = map(_mapping, values, RESET)
         return Reply(observations, infos, *self._in_play(infos))
 
     def step(self, actions: Mapping[Agent, Any]) -> Reply:
-        names = ("observations", "rewards", "terminations", "truncations", *("discounts", "infos")[6 - self.size :])
-        values = map(_mapping, unpack(self.env.step(actions), self.size, "step"), names)
+        values = map(_mapping, unpack(self.env.step(actions), self.parts, "step"), self.parts)
         observations, rewards, terminated, truncated, *discounts, infos = values
         in_play, given = self._in_play(infos), discounts[0] if discounts else {}
         return Reply(observations, infos, *in_play, rewards, terminated, truncated, given)
@@ -278,7 +275,7 @@ class BatchDriver(CoreDriver):
         self.restarts_in_step = "step" in env.restarts
 
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
-        observations, infos = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
+        observations, infos = unpack(self.env.reset(seed=seed, options=options), RESET, "reset")
         self.ended = np.zeros(self.env.batch_size, bool)
         by_lane = self.split(self.env.observation_spec, observations, "observation")
         return Reply(by_lane, self._infos(infos), self.possible_agents, self.possible_agents)
@@ -289,7 +286,7 @@ class BatchDriver(CoreDriver):
             restart, restarted = self.ended, frozenset(np.flatnonzero(self.ended).tolist())
         elif self.ended.any():
             self.env.reset(mask=self.ended)
-        reply = unpack(self.env.step(self._stacked(actions), restart=restart), 6, "step")
+        reply = unpack(self.env.step(self._stacked(actions), restart=restart), self.parts, "step")
         observations, rewards, terminated, truncated, discounts, infos = reply
         n = self.env.batch_size
         for name, flags in (("terminated", terminated), ("truncated", truncated)):

@@ -102,7 +102,7 @@ BAD = {
     "return": ([*LEARNING, "learning-progress:0,1"], "--curriculum: context 0: expected a return within bounds="),
     "check: function": (["check", "python:wrong_envs:AliasedBufer"], "AliasedBuffer"),
     "check: folder": (["check", "envoi:catch", "--json", "nowhere/r.json"], "nowhere"),
-    "check: no file": (["check", "envoi:catch", "--html", "."], "is a folder"),
+    "check: no file": (["check", "envoi:catch", "--html", "."], "is a directory"),
     "setting without a value": ([*CATCH, "--set", "clip_param"], "NAME=VALUE"),
     "space": ([*CATCH, "--set", "lr=lguniform(1e-5,1e-3)"], "'loguniform'"),
     "spec checks": ([*CATCH, "--check-specs", "ful"], "'full'"),

@@ -7,7 +7,7 @@ import pickle
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -273,7 +273,7 @@ def _folded(names: Sequence[str]) -> list[str]:
 _STYLES = {"✓": "green", "✗": "bold red", "!": "yellow", "failed": "bold red", "remark": "yellow", "narrowed": "yellow"}
 """The styles of marks, and of the words that lines begin with."""
 
-_file: Any = partial(typer.Option, metavar="FILE", show_default=False)
+_file: Any = partial(typer.Option, metavar="FILE", show_default=False, dir_okay=False)
 
 
 @command("check")
@@ -302,22 +302,14 @@ def _check(
     from ...check import check_env  # slow to import
 
     for path in filter(None, (json, html, junit)):
-        if path.is_dir():
-            raise envoi.EnvoiError(f"{path} is a folder; give the name of a file")
         if not path.absolute().parent.is_dir():
             raise envoi.EnvoiError(f"{path}: there is no folder {path.parent}")
     chosen = None if frameworks is None else [name.strip() for name in frameworks.split(",") if name.strip()]
     chosen = [] if chosen == ["none"] else chosen
-    done = 0
-
+    done = count(1)
     try:
         with one_line(), working(plain=True) as show:
-
-            def progress(subject: str, key: str) -> None:
-                nonlocal done
-                done += 1
-                show(f"checking {subject}: {key} ({done} checks)")
-
+            progress: Any = lambda subject, key: show(f"checking {subject}: {key} ({next(done)} checks)")  # noqa: E731
             report = check_env(env, frameworks=chosen, seed=seed, episodes=episodes, steps=steps, progress=progress)
     except KeyboardInterrupt:  # of which typer makes an exit without a word
         sys.stderr.write("envoi: interrupted\n")
