@@ -30,7 +30,7 @@ class ModelLane(Env):
     Attributes:
         lanes: The batch.
         index: The index of this lane.
-        model: The lane's model.
+        model: The same as `unwrapped`.
     """
 
     _written_step: Any = None
@@ -39,24 +39,32 @@ class ModelLane(Env):
     def __init__(self, lanes: Any, index: int) -> None:
         model = lanes.members[index]
         names = ("observation_spec", "action_spec", "discount_spec", "state_spec", "metadata", "render_mode", "made_by")
-        vars(self).update({name: getattr(model, name) for name in names}, lanes=lanes, index=index, model=model)
+        vars(self).update({name: getattr(model, name) for name in names}, lanes=lanes, index=index, _model=model)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "lanes" not in vars(self):
             raise AttributeError(name)
-        return getattr(self.lanes.lend(self.index), name)
+        return getattr(self._model if self._is_plain(name) else self.lanes.lend(self.index), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         is_own = name.startswith("_") or isinstance(getattr(type(self), name, None), property)
         if not is_own:
-            setattr(self.unwrapped, name, value)
+            setattr(self._model if self._is_plain(name) else self.unwrapped, name, value)
+            self.lanes.distrust()
         if is_own or name in vars(self):
             object.__setattr__(self, name, value)
+
+    def _is_plain(self, name: str) -> bool:
+        """Returns True for an attribute of the model that has nothing to do with its episode."""
+        model = self._model
+        return name[0] != "_" and name in vars(model) and not isinstance(getattr(type(model), name, None), property)
 
     @property
     def unwrapped(self) -> Any:
         """The model in its current state. Later steps and resets of the lane do not update it."""
         return self.lanes.lend(self.index)
+
+    model: Any = unwrapped
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         lanes, index = self.lanes, self.index
@@ -129,7 +137,7 @@ class ModelLane(Env):
     @property
     def rng(self) -> np.random.Generator:
         """The random generator of the dynamics; settable."""
-        return self.model.rng
+        return self._model.rng
 
     @rng.setter
     def rng(self, generator: np.random.Generator) -> None:
@@ -138,20 +146,20 @@ class ModelLane(Env):
     @property
     def rewarder(self) -> Rewarder:
         """The reward function; settable."""
-        return self.model.rewarder
+        return self._model.rewarder
 
     @rewarder.setter
     def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
         self.unwrapped.rewarder = rewarder
         if self.lanes.batch_size == 1:
-            self.lanes.reward_spec = self.model.reward_spec
+            self.lanes.reward_spec = self._model.reward_spec
         self.step_record.stale()
 
-    reward_spec: Any = property(attrgetter("model.reward_spec"))
-    declared_reward_spec: Any = property(attrgetter("model.declared_reward_spec"))
-    given_rewarder: Any = property(attrgetter("model.given_rewarder"))
-    is_unchanged: Any = property(attrgetter("model.is_unchanged"))
-    streams: Any = property(attrgetter("model.streams"))
+    reward_spec: Any = property(attrgetter("_model.reward_spec"))
+    declared_reward_spec: Any = property(attrgetter("_model.declared_reward_spec"))
+    given_rewarder: Any = property(attrgetter("_model.given_rewarder"))
+    is_unchanged: Any = property(attrgetter("_model.is_unchanged"))
+    streams: Any = property(attrgetter("_model.streams"))
 
     @property
     def context(self) -> Any:
@@ -163,7 +171,7 @@ class ModelLane(Env):
         self.lanes._set_contexts([context], [self.index], False)
 
     def spec_under(self, contexts: Any) -> Any:
-        return self.model.spec_under(contexts)
+        return self._model.spec_under(contexts)
 
     def snapshot(self) -> Snapshot:
         return self.unwrapped.snapshot()
@@ -176,7 +184,7 @@ class ModelLane(Env):
         return self.unwrapped.render()
 
     def close(self) -> None:
-        self.model.close()
+        self._model.close()
 
     def __getstate__(self) -> dict[str, Any]:
         # Copies do not contain the step function, which refers to this lane.
@@ -209,7 +217,7 @@ def _step_by_kernel(lanes: Any) -> Callable[[Any], tuple[Any, ...] | None] | Non
     terminated, truncated = runner.arrays["terminated"], runner.arrays["truncated"]
 
     def step(action: Any) -> Any:
-        is_usable = (lanes._in_rows and runner.functions.is_unchanged()) or lanes._usable(runner)
+        is_usable = (lanes._in_rows and runner.is_unchanged()) or lanes._usable(runner)
         if not is_usable or not runner.saves_streams:
             return None
         kind = action.__class__

@@ -135,7 +135,7 @@ class ModelLanes(LaneColumns, Lanes):
 
     @envs.setter
     def envs(self, envs: Sequence[Any]) -> None:
-        models = tuple(vars(env)["model"] if isinstance(env, ModelLane) else env for env in envs)
+        models = tuple(vars(env)["_model"] if isinstance(env, ModelLane) else env for env in envs)
         for index, (old, new) in enumerate(zip(self._models, models, strict=True)):
             if type(new) is not type(old):
                 raise SpecError(
@@ -148,7 +148,7 @@ class ModelLanes(LaneColumns, Lanes):
             self._give_contexts(self._table, self._place)  # to models that may come back
         views, self._models = self._views, models
         self._views = tuple(
-            view if vars(view)["model"] is model else ModelLane(self, index)
+            view if vars(view)["_model"] is model else ModelLane(self, index)
             for index, (view, model) in enumerate(zip(views, models, strict=False))
         )
         self._given = self._written = None
@@ -164,15 +164,19 @@ class ModelLanes(LaneColumns, Lanes):
 
     def lend(self, index: int) -> Any:
         """Copies a lane's episode into its model, and returns the model, for a user to read or change."""
-        self.use_states()
         model = self._models[index]
-        self._take_contexts()
         self._give_contexts(self._table, self._place)
         self._is_lent = True
+        self.distrust()
         if self._begun:
             seen = copy.deepcopy(lane(self.observation_spec, self._observation, index))
             model.resume(self.state[index], seen, bool(self._over[index]))
         return model
+
+    def distrust(self) -> None:
+        """Makes the next step look whether the kernel still holds, because a model may change."""
+        if self._runner is not None:
+            self._runner.is_unchanged = bool
 
     def take_over(self, index: int) -> None:
         """Copies the episode of a model that was set from outside into its lane."""
@@ -246,7 +250,7 @@ class ModelLanes(LaneColumns, Lanes):
         if self._runner is None and self.choice.is_due and self._begun and not self.is_watched:
             self.choice.advance(self._make_plan, self._start)  # between steps, so that Ctrl-C interrupts none
         runner = self._runner
-        if runner is not None and not (self._in_rows and runner.functions.is_unchanged()) and not self._usable(runner):
+        if runner is not None and not (self._in_rows and runner.is_unchanged()) and not self._usable(runner):
             runner = None
         if (hold is not None or (runner is None and restart is not None)) and action is not None:  # or the kernel does
             restart, hold = step_masks(self, restart, hold)
@@ -441,21 +445,24 @@ class ModelLanes(LaneColumns, Lanes):
     # A kernel.
 
     def _usable(self, runner: Runner) -> bool:
-        """Copies all columns into the kernel's rows; returns False if the kernel cannot step them."""
-        self.use_states()  # if its constants have changed
-        plan, models = runner.plan, self.members
-        if not self._begun or not self.has_kernel or not runner.functions.is_current(models):
-            return False
+        """Copies all columns into the kernel's rows; returns False, and none are there, if it cannot step them."""
+        plan, models, n = runner.plan, self._models, self.batch_size
+        if self._begun and self.has_kernel and runner.functions.is_current(models):
+            settings = [np.asarray([getattr(model, name) for model in models]) for name in plan.own.example]
+            if plan.own.holds(settings, n) and self._table.records(plan.context) is not None and self._fill(runner):
+                plan.own.write(runner.arrays["settings"], settings)
+                runner.find_streams([model.streams for model in models], range(n))
+                self._in_rows, runner.is_unchanged = True, runner.functions.is_unchanged
+                return True
+        self.use_states()
+        return False
+
+    def _fill(self, runner: Runner) -> bool:
+        """Copies the episodes into the kernel's rows unless they are there; returns False if it cannot hold them."""
+        if self._in_rows:
+            return True
         columns = zip(*([leaf for _, leaf in tree.leaves(state)] for state in self.state), strict=True)
-        settings = [np.asarray([getattr(model, name) for model in models]) for name in plan.own.example]
-        if not plan.own.holds(settings, self.batch_size) or self._table.records(plan.context) is None:
-            return False
-        if not runner.load([np.array(values) for values in columns], self._over, self._place, self._elapsed):
-            return False
-        plan.own.write(runner.arrays["settings"], settings)
-        runner.find_streams([model.streams for model in models], range(self.batch_size))
-        self._in_rows = True
-        return True
+        return runner.load([np.array(values) for values in columns], self._over, self._place, self._elapsed)
 
     def _launch_with(self, runner: Runner, action: Any, restart: Any, hold: Any, limit: int, used: Any) -> Any:
         """Launches the kernel if some lanes pause, or if `initial` must be called in Python for lanes that begin.

@@ -120,6 +120,7 @@ class Runner:
         self._read_by_kernel: Any = ()  # further arrays of the kernel, kept alive
         self._known: list[list[Any]] = [[None, None] for _ in range(n)]  # the generators of each lane
         self.functions = plan.functions
+        self.is_unchanged: Callable[[], bool] = bool  # False; see `Functions.is_unchanged`
         # The kernel needs nothing from outside for a step; it can save all random streams.
         self.is_plain, self.saves_streams = plan.begins, True
         self.none = self.ended = np.zeros(n, bool)

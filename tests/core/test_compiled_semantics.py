@@ -110,7 +110,7 @@ def test_helpers_decorators_and_defaults_are_those_of_python():
     for _ in range(3):
         step_both(one, other)
     for batch in (one, other):
-        batch.envs[1].table = batch.envs[0].table
+        batch.envs[1].model.table = batch.envs[0].table
     step_both(one, other, in_kernel=True)
     for batch in (one, other):
         batch.envs[2].table[0] = -1.0  # in place
