@@ -18,6 +18,7 @@ LONGEST = (
     "integrations/test_modules.py",
     "integrations/test_multi_agent_runner.py",
     "integrations/test_batched_runner.py",
+    "integrations/test_exact_resume.py",
     "integrations/test_league.py",
     "adapters/test_requirements.py",
     "adapters/test_rllib_contexts.py",

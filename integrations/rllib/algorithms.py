@@ -95,6 +95,19 @@ def find(name: str) -> Algorithm:
     raise UnknownName(f"no algorithm is called {name!r}; {nearest_of_all(name, ALGORITHMS)}")
 
 
+ASYNCHRONOUS = frozenset({"IMPALA", "APPO"})
+"""Algorithms whose weights depend on which env runner answers first, so that no two runs of them are equal."""
+
+
+def check_exact(*names: str) -> None:
+    """Checks that envoi supports exact checkpoints for an algorithm, by the names of its classes."""
+    if ASYNCHRONOUS & {*names}:
+        raise envoi.EnvoiError(
+            f"exact: expected an algorithm that waits for its env runners, such as PPO, DQN or SAC, got {names[0]}, "
+            "whose weights depend on which runner answers first; leave exact=False"
+        )
+
+
 def check_actions(algorithm: str, space: object) -> None:
     """Checks that an algorithm can choose from an action space."""
     # The canonical space of one agent is never a Dict.

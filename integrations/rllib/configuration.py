@@ -35,6 +35,7 @@ try:
     from .batched_runner import use_runner
     from .callbacks import EnvoiCallbacks
     from .curriculum import CHOSEN, ChosenContexts, choose
+    from .exact_resume import save_exactly
     from .modules import check_module, has_own_module, networks_of, set_modules
     from .modules.catalogs import is_flat
     from .modules.choice import ALGORITHMS_WITH_MASKS, is_own_module
@@ -63,6 +64,7 @@ def configure(
     on_env_error: Literal["stop", "restart"] = "stop",
     max_env_restarts: int = 3,
     step_timeout: float = 60.0,
+    exact: bool = False,
     algo: str | None = None,
     lr: float | None = None,
     num_envs: int | None = None,
@@ -102,6 +104,8 @@ def configure(
         on_env_error: See `EnvOptions`.
         max_env_restarts: See `EnvOptions`.
         step_timeout: See `EnvOptions`.
+        exact: True makes checkpoints from which training continues bit for bit as if it had not stopped; see
+            `envoi.integrations.rllib.exact_resume`.
         algo: Only without a config of your own: the name of an algorithm in `ALGORITHMS`; "PPO" if left out.
         lr: Only without a config of your own: the learning rate; None for the default of `ALGORITHMS`.
         num_envs: Only without a config of your own: the envs that each runner steps together; None for the default of
@@ -145,6 +149,8 @@ def configure(
         setattr(config, name, getattr(config, name))  # which now adds envoi's
     _set_policies(config, described, policies)
     use_runner(config, runner)
+    if exact:
+        save_exactly(config)
     return config
 
 

@@ -21,7 +21,7 @@ from envoi.curricula import Curriculum, LearningProgress, PrioritizedLevelReplay
 from envoi.errors import UnknownName, near_misses, nearest
 
 from ..errors import check_number, nearest_of_all
-from .algorithms import find
+from .algorithms import check_exact, find
 from .multi_agent.grouping import check_way
 
 Runner = Literal["auto", "sync", "batched"]
@@ -150,6 +150,8 @@ class Settings(EnvOptions):
             starts a Ray of this job's own on this machine.
         policies: The policies of several agents: "shared", "per-agent", "by-prefix" or "self-play", or the agents of
             each policy; None chooses by the agents' spaces and names.
+        exact: Make checkpoints from which a resumed job continues bit for bit as if it had not stopped; see
+            `envoi.integrations.rllib.exact_resume`.
         runner: "sync" samples by RLlib's own env runner, "batched" by envoi's, "auto" by envoi's if it is faster.
         set: Any settings of RLlib's `AlgorithmConfig` by name, such as `clip_param`; `model_config.fcnet_hiddens` is
             one of the default networks, `env_config.size` an argument of the env. A value may be the text of a search
@@ -182,6 +184,7 @@ class Settings(EnvOptions):
     stop_minutes: float | None = None
     address: str | None = None
     policies: str | Mapping[str, Sequence[str]] | None = None
+    exact: bool = False
     runner: Runner = "auto"
     set: Mapping[str, Any] = field(default_factory=dict, hash=False)
     scheduler: str | None = None
@@ -205,6 +208,8 @@ class Settings(EnvOptions):
             self._replace(stop_steps=DEFAULT_STOP_STEPS)
         self._check_numbers()
         super().__post_init__()
+        if self.exact:
+            check_exact(self.algo)
         if self.module is not None and not re.fullmatch(r"python:[^:]+:\w+", self.module):
             raise envoi.EnvoiError(
                 f"--module takes python:module:Class, such as python:nets:MyModule; got {self.module!r}"
@@ -334,7 +339,7 @@ def split_settings(values: Mapping[str, Any]) -> dict[str, Any]:
         option = str(name).replace("-", "_")
         if option in known:
             settings[option] = value
-        elif option not in ("set", "trials", "versions", "exact"):  # the last is of earlier versions
+        elif option not in ("set", "trials", "versions"):
             of_rllib[option] = value
     if "track" in settings:
         track = settings["track"]

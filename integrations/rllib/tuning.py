@@ -48,6 +48,7 @@ try:
     from .configuration import configure, load_algorithm
     from .curriculum import TABLE, chosen_in, tabulate
     from .env_failures import record_of
+    from .exact_resume import HASH_SEED
     from .multi_agent.league import LEAGUE, RIVAL_RETURNS, League, ended_returns
     from .registration import env_of_config, register_first_lane
 except ImportError as error:
@@ -82,7 +83,8 @@ def run(
     space = param_space(_shared_config(job, todo), settings, {trial.seed: trial.overrides for trial in todo})
     untracked: dict[str, str] = {}
     recorder = Recorder(job, observe, interruption)
-    with variables_set(_VARIABLES), _ray(settings, interruption, log_to_driver):
+    variables = {**_VARIABLES, **({HASH_SEED: "0"} if settings.exact else {})}
+    with variables_set(variables), _ray(settings, interruption, log_to_driver):
         held = float(ray.cluster_resources().get("GPU", 0))
         if settings.gpus > held:  # the job would wait for ever
             raise envoi.EnvoiError(f"--gpus: a trial asks for {settings.gpus:g}, and Ray found {held:g} here")
@@ -133,6 +135,7 @@ def _shared_config(job: Job, todo: list[Trial]) -> AlgorithmConfig:
         seed=settings.seed,
         **options,
         policies=settings.policies,
+        exact=settings.exact,
         runner=settings.runner,
         module=None if settings.module is None else load_module(settings.module),
         **settings.chosen,
@@ -183,7 +186,7 @@ def _start_ray(settings: Settings, **shared: Any) -> None:
         host, _, port = settings.address.rpartition(":")
         if host and port.isdigit() and "/" not in host:  # Ray would try for minutes to reach a server
             socket.create_connection((host, int(port)), timeout=10).close()
-        variables = {"OMP_NUM_THREADS": os.environ["OMP_NUM_THREADS"]}  # which `Job.run` sets
+        variables = {name: os.environ[name] for name in ("OMP_NUM_THREADS", HASH_SEED) if name in os.environ}
         ray.init(settings.address, runtime_env={"env_vars": variables}, **shared)
         return
     others = settings.num_env_runners + settings.num_learners

@@ -27,6 +27,7 @@ SCALING = f"{RLLIB}.connectors.module_to_env.normalize_and_clip_actions:Normaliz
 STORE = "ray.experimental.internal_kv"
 
 AS_RLLIB = 'compare the runner with RLlib\'s new one, line by line; until then `runner="rllib"` works'
+RESUME = "find what holds this state now, or exact checkpoints leave it out"
 EPISODES = "compare with RLlib's `add_env_step`; until then batched_runner/ makes episodes that differ"
 MASKS = "find where the module makes its logits now, or masks do nothing"
 
@@ -41,6 +42,8 @@ METHODS = [
     (ALGORITHM, {"training_step": ""}, "wrap what each iteration calls, in env_failures.py"),
     (ALGORITHM, {"evaluate": "parallel_train_future"}, "wrap what each evaluation calls, in env_failures.py"),
     (ALGORITHM, {"cleanup": ""}, "wrap what `stop` calls, in env_failures.py"),
+    (ALGORITHM, {"save_to_path": "path state filesystem"}, "wrap what every checkpoint is written by"),
+    (ALGORITHM, {"restore_from_path": "path component filesystem"}, "wrap what every checkpoint is read by"),
     (CONFIG, {"__setattr__": "key value"}, "keep callbacks otherwise"),
     (CALLBACKS, {"on_environment_created": "env_runner env env_context"}, "bind envs elsewhere"),
     (CALLBACKS, {"on_algorithm_init": "algorithm"}, "start the watch elsewhere"),
@@ -66,17 +69,18 @@ METHODS = [
 ATTRIBUTES = [
     # (owner, names of attributes, what to do when a new Ray moves one)
     (RUNNER, "_needs_initial_reset _ongoing_episodes _metrics_num_env_steps_sampled", AS_RLLIB),
-    (SINGLE_RUNNER, "_ongoing_episodes_for_metrics _env_to_module _module_to_env _weights_seq_no", AS_RLLIB),
-    (SINGLE_RUNNER, "_cached_to_module _shared_data num_env_steps_sampled_lifetime", AS_RLLIB),
-    (MULTI_RUNNER, "_ongoing_episodes_for_metrics _env_to_module _module_to_env _weights_seq_no", AS_RLLIB),
-    (MULTI_RUNNER, "_cached_to_module _shared_data num_env_steps_sampled_lifetime", AS_RLLIB),
+    (SINGLE_RUNNER, "_done_episodes_for_metrics _ongoing_episodes_for_metrics _env_to_module _module_to_env _weights_seq_no", AS_RLLIB),
+    (SINGLE_RUNNER, "_cached_to_module _shared_data num_env_steps_sampled_lifetime", RESUME),
+    (MULTI_RUNNER, "_done_episodes_for_metrics _ongoing_episodes_for_metrics _env_to_module _module_to_env _weights_seq_no", AS_RLLIB),
+    (MULTI_RUNNER, "_cached_to_module _shared_data num_env_steps_sampled_lifetime", RESUME),
     (SINGLE_EPISODE, "_start_time _last_step_time _custom_data t_started extra_model_outputs", EPISODES),
     (MULTI_EPISODE, "env_t_to_agent_t agent_t_started agent_episodes SKIP_ENV_TS_TAG", EPISODES),
     (BUFFER, "data lookback finalized", EPISODES),
     (SCALING, "_action_space_struct normalize_actions clip_actions", "compare Scaling with the connector"),
     (f"{RLLIB}.connectors.connector_pipeline_v2:ConnectorPipelineV2", "connectors input_observation_space input_action_space", "find the parts of pipelines elsewhere"),
     (f"{RLLIB}.env.vector.sync_vector_multi_agent_env:SyncVectorMultiAgentEnv", "envs copy", "keep RLlib's vector env from copying observations otherwise"),
-    (ALGORITHM, "env_runner_group eval_env_runner_group learner_group", "call runners and learners otherwise"),
+    (ALGORITHM, "env_runner_group eval_env_runner_group learner_group local_replay_buffer", RESUME),
+    (f"{RLLIB}.utils.replay_buffers.episode_replay_buffer:EpisodeReplayBuffer", "rng", RESUME),
     (f"{RLLIB}.core.models.torch.encoder:TorchLSTMEncoder", "tokenizer", "find how the encoder calls its tokenizer now"),
     (f"{RLLIB}.algorithms.dqn.default_dqn_rl_module:DefaultDQNRLModule", "epsilon_schedule", MASKS),
     (CONFIG, "callbacks_class delay_between_env_runner_restarts_s disable_env_checking env_config", "find its new name for configuration.py"),

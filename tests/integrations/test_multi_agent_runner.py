@@ -1,5 +1,6 @@
 """The env runner for several agents collects the episodes, metrics and calls of RLlib's own."""
 
+import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
@@ -20,8 +21,10 @@ from runner_results import numbers, plain
 
 from envoi.adapters import to_rllib
 from envoi.adapters.rllib import EnvCreator
+from envoi.adapters.shared.introspection import Content
 from envoi.integrations.rllib import configure
 from envoi.integrations.rllib.batched_runner import BatchedMultiAgentEnvRunner, why_not
+from envoi.integrations.rllib.exact_resume import layers_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning"),
@@ -136,6 +139,23 @@ def test_episodes_and_metrics_are_those_of_rllibs_runner(
 
 
 CHUNKS = [{"num_timesteps": 40}, {"num_timesteps": 25}, {"num_episodes": 4}]
+
+
+@pytest.mark.parametrize("game", ["pursuit", "nim"])
+def test_snapshots_of_an_env_runner_hold_the_lanes(game):
+    one = runner(BatchedMultiAgentEnvRunner, config(f"envoi:{game}", lanes=3))
+    one.sample(num_timesteps=20, random_actions=True)
+    content = cloudpickle.loads(cloudpickle.dumps(Content(layers_of(one.env))))
+
+    def steps():
+        for _ in range(40):
+            cores = [env.unwrapped.core for env in one.env.envs]
+            actions = [{agent: place % 3 for place, agent in enumerate(core.acting)} for core in cores]
+            yield plain([list(column) for column in one.env.step(actions)])
+
+    went_on = list(steps())
+    content.put_back(layers_of(one.env))
+    assert list(steps()) == went_on
 
 
 def test_masked_observations_are_sampled_as_by_rllib():

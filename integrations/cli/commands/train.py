@@ -103,6 +103,7 @@ _OPTIONS: Mapping[str | None, Mapping[str, Any]] = {
         "step_timeout": real("Seconds after which a step of the env counts as hanging, which is an error."),
     },
     "What to report": {
+        "exact": flag("--exact", "Make checkpoints from which --resume continues bit for bit."),
         "evaluate_every": whole(
             "Evaluate without exploration after every N iterations.",
             show_default="10 with --eval-contexts, else never",

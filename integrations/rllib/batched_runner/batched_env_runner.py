@@ -163,7 +163,12 @@ class BatchedEnvRunner(BatchedSampling, SingleAgentEnvRunner):
     ended continue in the next one. So no step is wasted, and long episodes are as frequent as they should be. Earlier
     weights chose the first actions of such an episode: `weights_seq_no` and `action_logp` record them for each step,
     and PPO's ratio and V-trace correct for them.
+
+    Attributes:
+        sampling_state: The attributes that an exact checkpoint saves besides those of RLlib's runner.
     """
+
+    sampling_state = ("_rollout", "_ended", "_last_manner")
 
     def __init__(self, **arguments: Any) -> None:
         self._ended: list[int] = []  # the lanes that are reset in the next step
