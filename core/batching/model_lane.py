@@ -57,7 +57,7 @@ class ModelLane(Env):
     def _is_plain(self, name: str) -> bool:
         """Returns True for an attribute of the model that has nothing to do with its episode."""
         model: Any = self._model
-        return name[0] != "_" and name in vars(model) and not isinstance(getattr(type(model), name, None), property)
+        return name[0] != "_" and name in vars(model) and not isinstance(getattr(model.__class__, name, None), property)
 
     @property
     def unwrapped(self) -> Any:
