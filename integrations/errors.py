@@ -92,13 +92,15 @@ def reading(path: Path, advice: str = ADVICE) -> Iterator[None]:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: Path, advice: str = MAKE_ROOM) -> Iterator[None]:
     """Turns an OSError raised inside, for example by a full disk, into an `envoi.EnvoiError` that names the file."""
     try:
         yield
     except OSError as error:
-        file = error.filename2 or error.filename or path
-        raise envoi.EnvoiError(f"{file} cannot be written: {error.strerror or error}; {MAKE_ROOM}") from error
+        files = [found for found in path.rglob("*") if found.is_file()] if path.is_dir() else []
+        newest = max(files, key=lambda file: file.stat().st_mtime_ns, default=path)
+        file = error.filename2 or error.filename or newest
+        raise envoi.EnvoiError(f"{file} cannot be written: {error.strerror or error}; {advice}") from error
 
 
 def _unread(path: Path, error: Exception) -> str:

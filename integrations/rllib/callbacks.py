@@ -1,10 +1,12 @@
-"""envoi's callbacks in RLlib's algorithms and env runners, which also check losses."""
+"""envoi's callbacks in RLlib's algorithms and env runners, which also check losses and name unwritable files."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from gymnasium.vector import AsyncVectorEnv
@@ -12,7 +14,7 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from envoi.adapters.rllib import bind_worker
 
-from ..errors import EnvFailure
+from ..errors import EnvFailure, writing
 from . import curriculum
 from .env_failures import DriverWatch
 from .env_guard import EnvGuard, GuardedVectorEnv, Runner, guards_of
@@ -48,10 +50,11 @@ class EnvoiCallbacks(RLlibCallback):
             guard.runner, guard.lane = self._runner, lane
 
     def on_algorithm_init(self, *, algorithm: Any, **_: Any) -> None:
-        """Watches the env runners of an algorithm, and begins its curriculum and its league."""
+        """Watches the env runners of an algorithm and its checkpoints, and begins its curriculum and its league."""
         known = env_of_config(algorithm.config)
         options = EnvOptions() if known is None else known.options
         self._watch = DriverWatch(algorithm, options.max_env_restarts)
+        name_unwritable(algorithm)
         league.begin(algorithm)
         curriculum.begin(algorithm)
 
@@ -66,6 +69,7 @@ class EnvoiCallbacks(RLlibCallback):
     def on_train_result(self, *, algorithm: Any, metrics_logger: Any, result: dict[str, Any], **_: Any) -> None:
         """Stops the algorithm if an env has failed or a loss is not finite; advances its curriculum and its league."""
         if self._watch is not None:
+            self._watch.poll()
             self._watch.check()
         check_losses(result)
         if (chooser := curriculum.chooser_of(algorithm)) is not None:
@@ -82,7 +86,7 @@ class EnvoiCallbacks(RLlibCallback):
             league.log_returns(episode, prev_episode_chunks, metrics_logger, env_runner)
 
 
-# Losses that are not finite, and no learning.
+# Losses that are not finite, no learning, and a full disk.
 
 
 def learned_policies(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -117,3 +121,26 @@ def check_losses(result: Mapping[str, Any]) -> None:
                     f"{result.get('training_iteration', '?')}, so its weights are of no use; continue from an earlier "
                     "checkpoint, with a lower learning rate, clipped gradients (grad_clip) or smaller rewards"
                 )
+
+
+ADVICE = "make room, then continue from the last checkpoint"
+
+
+def name_unwritable(algorithm: Any) -> None:
+    """Makes errors of writing an algorithm's checkpoints, and Ray Tune's copies of them, name the file."""
+    algorithm.save_to_path = partial(_save, algorithm.save_to_path)
+    copy = algorithm._report_class_trainable_checkpoint
+    algorithm._report_class_trainable_checkpoint = partial(_copy, algorithm._storage, copy)
+
+
+def _save(save: Any, path: Any = None, **options: Any) -> str:
+    with writing(Path(str(path or "the checkpoint")), ADVICE):
+        return save(path, **options)
+
+
+def _copy(storage: Any, copy: Any, *arguments: Any) -> Any:
+    """Copies a checkpoint from a temporary folder to a trial's storage, which is None outside of Tune."""
+    if storage is None:
+        return copy(*arguments)
+    with writing(Path(storage.trial_fs_path), ADVICE):
+        return copy(*arguments)

@@ -5,17 +5,19 @@ sees an `ActorDiedError` or a result without episodes. The store outlives the pr
 and costs no process of its own, unlike a named actor. Keys begin with the job, so that the records of a job that was
 killed mean nothing to the next.
 
-RLlib may also restart a runner again and again. So the algorithm's process looks for records after each of the
-algorithm's steps.
+RLlib may also restart a runner again and again, or wait for one that hangs. So a thread of the algorithm's process
+looks for records. It cannot raise an error in the algorithm's thread; it ends the env runners, for which the algorithm
+waits, and then the algorithm's own public methods raise it.
 """
 
 from __future__ import annotations
 
 import json
 import multiprocessing
-import time
+import threading
 import traceback
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from itertools import pairwise
@@ -98,22 +100,37 @@ _SILENT_END = (
 
 
 class DriverWatch:
-    """Looks for records of the env runners of an algorithm, in the algorithm's process."""
+    """Watches the env runners of an algorithm, in the algorithm's process."""
 
     def __init__(self, algorithm: Any, most_restarts: int) -> None:
+        self.failure: Failure | None = None
         self._env, self._most_restarts = algorithm.config.env, most_restarts
-        self._runners, self._checked = _remote_runners(algorithm), 0.0
+        self._runners = _remote_runners(algorithm)
+        self.stopped = threading.Event()
         for name in ("training_step", "evaluate"):
             setattr(algorithm, name, self._checking(getattr(algorithm, name)))
         algorithm.cleanup = partial(self._cleanup, algorithm.cleanup)
+        if self._runners:
+            self_reference, alive = weakref.ref(self), weakref.ref(algorithm)
+            threading.Thread(target=_watch, args=(self_reference, alive), name="envoi-watch", daemon=True).start()
+
+    def poll(self) -> None:
+        """Looks for records of a failure, and ends the env runners if there is one."""
+        if self.failure is not None or not self._runners:
+            return
+        held = {name: record_of(actor) for actor, (name, _) in self._runners.items()}
+        found = next((record["failure"] for record in held.values() if "failure" in record), None)
+        self.failure = Failure(**found) if found else self._too_many_restarts(held)
+        if self.failure is not None:
+            for _, actor in self._runners.values():
+                ray.kill(actor)
 
     def check(self) -> None:
         """Raises the error of an env that has failed."""
-        self._checked = time.monotonic()
-        held = {name: record_of(actor) for actor, name in self._runners.items()}
-        found = next((record["failure"] for record in held.values() if "failure" in record), None)
-        if found is not None:
-            raise Failure(**found).error()
+        if self.failure is not None:
+            raise self.failure.error()
+
+    def _too_many_restarts(self, held: Mapping[str, Mapping[str, Any]]) -> Failure | None:
         for name, record in held.items():
             restarts = in_a_row(record.get("starts", [])) - 1
             if restarts > self._most_restarts:
@@ -122,30 +139,43 @@ class DriverWatch:
                     f"the process of {name} ended {restarts} times in a row while it stepped env {self._env!r}; "
                     f"max_env_restarts={self._most_restarts}; the last time: {last['message']}"
                 )
-                raise Failure(message, last["traceback"]).error()
+                return Failure(message, last["traceback"])
+        return None
 
     def _checking(self, method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
         def checked(*args: Any, **kwargs: Any) -> Any:
+            self.check()
             try:
                 result = method(*args, **kwargs)
             except Exception as error:
+                self.poll()
                 self.check()
                 if (failure := failure_in(error)) is not None:
                     raise failure from None
                 raise
-            if time.monotonic() - self._checked > PERIOD:  # the steps of some algorithms are short
-                self.check()
+            self.check()
             return result
 
         return checked
 
     def _cleanup(self, cleanup: Callable[[], None]) -> None:
+        self.stopped.set()
         try:
             cleanup()
         finally:
             for actor in self._runners if _internal_kv_initialized() else ():
                 _internal_kv_del(_key(actor), namespace="envoi")
+
+
+def _watch(watch: weakref.ref[DriverWatch], algorithm: weakref.ref[Any]) -> None:
+    """Polls while the algorithm and its watch exist; holds only weak references, so that both can be deleted."""
+    while algorithm() is not None and (present := watch()) is not None and ray.is_initialized():
+        if present.stopped.is_set() or present.failure is not None:
+            return
+        present.poll()
+        present.stopped.wait(PERIOD)
+        del present
 
 
 def in_a_row(times: list[float]) -> int:
@@ -154,18 +184,22 @@ def in_a_row(times: list[float]) -> int:
     return len(times) - max(pauses, default=0)
 
 
-def _remote_runners(algorithm: Any) -> dict[str, str]:
-    """Returns labels of the remote env runners of an algorithm, by the ID of their actor."""
-    found: dict[str, str] = {}
+def _remote_runners(algorithm: Any) -> dict[str, tuple[str, Any]]:
+    """Returns labels and handles of the remote env runners of an algorithm, by the ID of their actor."""
+    found: dict[str, tuple[str, Any]] = {}
     for group, kind in ((algorithm.env_runner_group, ""), (algorithm.eval_env_runner_group, "evaluation ")):
-        if group is not None and group.num_remote_env_runners():
-            named = group.foreach_env_runner(
-                lambda runner: (ray.get_runtime_context().get_actor_id(), runner.worker_index),
-                local_env_runner=False,
-                timeout_seconds=_PATIENCE,
-            )
-            found |= {actor: f"{kind}worker {index}" for actor, index in named}
+        if group is None or not group.num_remote_env_runners():
+            continue
+        for index, actor, handle in group.foreach_env_runner(
+            _name_runner, local_env_runner=False, timeout_seconds=_PATIENCE
+        ):
+            found[actor] = f"{kind}worker {index}", handle
     return found
+
+
+def _name_runner(runner: Any) -> tuple[int, str, Any]:
+    context = ray.get_runtime_context()
+    return runner.worker_index, str(context.get_actor_id()), context.current_actor
 
 
 def failure_in(error: BaseException | None) -> EnvFailure | None:

@@ -15,7 +15,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 import gymnasium
 import numpy as np
@@ -38,6 +38,8 @@ EVERY = 1000
 GRACE_SECONDS = 5.0
 """An interrupted call that lasts longer ends the process."""
 PERIOD = 0.5
+LEAST_LOCKED = 30.0
+"""Python's lock may be held for so many seconds, or for twice the limit of a call if that is more."""
 
 logger = logging.getLogger("envoi")
 
@@ -291,8 +293,7 @@ class Watchdog:
 
     def __init__(self) -> None:
         self._pid = 0
-        # The call that is under way, its first tick and the next report, by guard.
-        self._watched: WeakKeyDictionary[EnvGuard, tuple[int, float, float]] = WeakKeyDictionary()
+        self._watched: WeakSet[EnvGuard] = WeakSet()
         self._lock = threading.Lock()
         self._interrupted: EnvGuard | None = None
 
@@ -301,10 +302,13 @@ class Watchdog:
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL:
             signal.signal(signal.SIGUSR2, self._raise_interrupted)  # Ray's workers ignore SIGINT
         if self._pid != os.getpid():  # also after a fork, which copies no threads
-            self._pid, self._watched, self._lock = os.getpid(), WeakKeyDictionary(), threading.Lock()
+            self._pid, self._watched, self._lock = os.getpid(), WeakSet(), threading.Lock()
             threading.Thread(target=self._run, name="envoi-watchdog", daemon=True).start()
         with self._lock:
-            self._watched.setdefault(watched, (0, 0.0, 0.0))
+            is_new = watched not in self._watched
+            self._watched.add(watched)
+        if is_new:
+            _await_lock([watched.limit])  # its first call may come before the thread's next tick
 
     def interrupt(self, watched: EnvGuard, thread: int) -> bool:
         """Raises `CallInterrupted` in a call of the main thread, by a signal; returns False for another thread."""
@@ -320,18 +324,46 @@ class Watchdog:
             raise CallInterrupted
 
     def _run(self) -> None:
+        since: dict[int, tuple[int, float, float]] = {}  # by object: the call, its first tick, the next report
         while True:
-            now, pause = time.monotonic(), PERIOD
             with self._lock:
-                for watched, (call, begun, report) in list(self._watched.items()):
-                    calls, pause = watched.calls, min(pause, watched.limit / 5)
-                    if not calls & 1 or call != calls:
-                        self._watched[watched] = calls, now, now + watched.limit
-                    elif now >= report:
-                        self._watched[watched] = calls, begun, now + GRACE_SECONDS
-                        watched.late(again=report > begun + watched.limit)
-                watched = None
-            time.sleep(pause)
+                all_watched = list(self._watched)
+            now = time.monotonic()
+            for watched in all_watched:
+                key, calls = id(watched), watched.calls
+                begun = since.get(key)
+                if not calls & 1 or begun is None or begun[0] != calls:
+                    since[key] = (calls, now, now + watched.limit)
+                elif now >= begun[2]:
+                    since[key] = (calls, begun[1], now + GRACE_SECONDS)
+                    watched.late(begun[2] > begun[1] + watched.limit)
+            present = {id(watched) for watched in all_watched}
+            since = {key: value for key, value in since.items() if key in present}
+            limits = [watched.limit for watched in all_watched]
+            all_watched = watched = None
+            _await_lock(limits)
+            time.sleep(min([PERIOD, *(limit / 5 for limit in limits)]))
+
+
+_timer_pid = 0
+"""The process that has used the timer of `faulthandler`; a fork of it would wait for the timer's thread for ever."""
+
+
+def _await_lock(limits: list[float]) -> None:
+    """Starts a timer that writes all stacks and ends a Ray actor, unless this function is called again in time.
+
+    Native code that hangs without releasing Python's lock also blocks the watchdog thread. The timer of `faulthandler`,
+    one per process, does not need the lock.
+    """
+    global _timer_pid
+    _timer_pid = _timer_pid or os.getpid()
+    if _timer_pid != os.getpid():
+        return
+    if not limits:
+        faulthandler.cancel_dump_traceback_later()
+    elif sys.__stderr__ is not None:
+        longest = max(LEAST_LOCKED, 2 * max(limits))
+        faulthandler.dump_traceback_later(longest, exit=records.own_actor() is not None, file=sys.__stderr__)
 
 
 class CallInterrupted(BaseException):

@@ -15,7 +15,7 @@ import sys
 from collections import defaultdict
 from functools import partial
 from numbers import Number
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,9 @@ from ray.rllib.utils.schedules.scheduler import Scheduler
 import envoi
 from envoi.adapters.shared.introspection import Content
 
+from ..errors import writing
 from .algorithms import check_exact
-from .callbacks import EnvoiCallbacks
+from .callbacks import ADVICE, EnvoiCallbacks
 
 HASH_SEED = "PYTHONHASHSEED"
 """The variable of the environment that fixes the order of sets of strings, in which RLlib goes through agents."""
@@ -83,7 +84,7 @@ def _save(
         if isinstance(held, str):
             _log.warning("this checkpoint is not exact, and a run resumed from it starts new episodes: %s", held)
         where, file = _file(saved, filesystem)
-        with where.open_output_stream(file) as out:
+        with writing(Path(file), ADVICE), where.open_output_stream(file) as out:
             out.write(_ray.dumps(held))
     return saved
 

@@ -24,6 +24,7 @@ import json
 import shutil
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
@@ -71,6 +72,8 @@ class TrialState:
     reached: str | None = None
     learned: bool = False
     shares: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    overrides: dict[str, Any] | None = None
+    rows: int = 0
     before: TrialState | None = None
 
     def goal_reached(self, settings: Settings) -> str | None:
@@ -322,9 +325,15 @@ class RunFolder:
 
     def rewind_progress(self, states: Mapping[int, TrialState]) -> None:
         """Removes the rows after each trial's checkpoint, from which a resumed job continues."""
+        kept: list[Mapping[str, str]] = []
+        count = Counter[int]()
         rows = self.read_progress()
         with reading(self.progress):
-            kept = [row for row in rows if int(row["iteration"]) <= states[int(row["trial"])].iteration]
+            for row in rows:
+                trial = int(row["trial"])
+                count[trial] += 1
+                if count[trial] <= states[trial].rows:
+                    kept.append(row)
         self._write_progress(self._columns() or list(COLUMNS), kept)
 
     def read_progress(self) -> list[dict[str, str]]:

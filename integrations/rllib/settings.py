@@ -33,8 +33,8 @@ ARGUMENT = "env_config."
 """Prefix of the settings that are arguments of the env."""
 TRACKERS = {"wandb": "wandb", "mlflow": "mlflow", "csv": "ray", "json": "ray", "tensorboard": "tensorboardX"}
 """The loggers of Ray Tune that a job can report to, with the package that each needs."""
-SCHEDULERS = ("asha",)
-"""The schedulers of Ray Tune that can stop the trials of a job."""
+SCHEDULERS = ("asha", "pbt")
+"""The schedulers of Ray Tune that can stop or change the trials of a job."""
 CURRICULA: Mapping[str, type[Curriculum]] = {"plr": PrioritizedLevelReplay, "learning-progress": LearningProgress}
 """The curricula that a job can have."""
 SPACES = (
@@ -156,7 +156,8 @@ class Settings(EnvOptions):
         set: Any settings of RLlib's `AlgorithmConfig` by name, such as `clip_param`; `model_config.fcnet_hiddens` is
             one of the default networks, `env_config.size` an argument of the env. A value may be the text of a search
             space of Ray Tune, such as "loguniform(1e-5,1e-3)" or "grid_search([64,128])".
-        scheduler: Ray Tune's scheduler for the trials: "asha" stops poor ones early.
+        scheduler: Ray Tune's scheduler for the trials: "asha" stops poor ones early, "pbt" (population based training)
+            continues them with the weights and changed settings of good ones.
         evaluate_every: Iterations between evaluations, which run without exploration; None for no evaluations.
         gpus: GPUs of each trial, divided among its learners; may be a fraction.
         num_learners: Processes that update the policy; 0 updates it in the trial's own process.
@@ -222,12 +223,7 @@ class Settings(EnvOptions):
             chosen = sample_trials(self.set, self.samples, self.seed)
             self._replace(trials=tuple(Trial(index, self.seed + index, one) for index, one in enumerate(chosen)))
         if self.scheduler is not None:
-            _check_known("scheduler", self.scheduler, SCHEDULERS)
-            if len(self.trials) < 2:
-                raise envoi.EnvoiError(
-                    f"--scheduler {self.scheduler} compares trials, and this job has one; give --samples, and a search "
-                    "space such as --set 'lr=loguniform(1e-5,1e-3)'"
-                )
+            self._check_scheduler(self.scheduler)
 
     def _replace(self, **values: Any) -> None:
         for name, value in values.items():
@@ -265,6 +261,25 @@ class Settings(EnvOptions):
             check_number("stop_minutes", self.stop_minutes, 0, whole=False, above=True)
         if self.stop_return is not None:
             check_number("stop_return", self.stop_return, -math.inf, whole=False)
+
+    def _check_scheduler(self, name: str) -> None:
+        _check_known("scheduler", name, SCHEDULERS)
+        space = "--set 'lr=loguniform(1e-5,1e-3)'"
+        if len(self.trials) < 2:
+            raise envoi.EnvoiError(
+                f"--scheduler {name} compares trials, and this job has one; give --samples, and a search space such as "
+                f"{space}"
+            )
+        if name != "pbt":
+            return
+        if not self.spaces:
+            raise envoi.EnvoiError(f"--scheduler pbt changes settings; give a search space such as {space}")
+        for setting in self.spaces:
+            if "." in setting or setting in ("num_envs_per_env_runner", "gym_env_vectorize_mode"):
+                raise envoi.EnvoiError(
+                    f"--scheduler pbt cannot change {setting} while training, as the checkpoints of the trials "
+                    "would no longer fit one another; use --scheduler asha, or give it one value"
+                )
 
     def env_of(self, overrides: Mapping[str, Any]) -> str:
         """Returns the env's name, with the arguments that overrides such as `env_config.size` add."""
@@ -507,6 +522,11 @@ def _named(name: str, read: Any, value: Any) -> Any:
         return read(value)
     except envoi.EnvoiError as error:
         raise type(error)(f"{name}: {error}") from None
+
+
+def config_key(name: str, config: Mapping[str, Any]) -> str:
+    """Returns the key of a setting in the dict into which Tune converts a config."""
+    return next((key for key in (name, f"_{name}", name.rstrip("_")) if key in config), name)
 
 
 def apply_overrides(

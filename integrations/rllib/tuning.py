@@ -13,6 +13,7 @@ import socket
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -32,7 +33,7 @@ from ..errors import describe, missing_rllib, reading
 from .algorithms import find
 from .job_process import Interruption, variables_set
 from .run_folder import LEAST, STOPPED, Observer, Report, RunFolder, TrialState
-from .settings import DEFAULT_STOP_STEPS, TRACKERS, EnvOptions, Settings, Trial, apply_overrides
+from .settings import DEFAULT_STOP_STEPS, TRACKERS, EnvOptions, Settings, Trial, apply_overrides, config_key, make_space
 
 try:
     import ray
@@ -42,7 +43,7 @@ try:
     from ray.rllib.core.rl_module.rl_module import RLModule
     from ray.tune.experiment import Trial as TuneTrial
     from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback
-    from ray.tune.schedulers import ASHAScheduler, TrialScheduler
+    from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, PopulationBasedTraining, TrialScheduler
 
     from .callbacks import RETURNS, learned_policies
     from .configuration import configure, load_algorithm
@@ -69,6 +70,8 @@ WINDOW = 100
 """Episodes over which the return is averaged."""
 RUNGS = 3
 """Env steps at which `asha` compares trials: a 27th, a 9th and a 3rd of the budget."""
+PERTURBATIONS = 8
+"""Times that `pbt` compares trials within the budget."""
 PROJECT = "envoi"
 """The project of wandb, and the experiment of MLflow, that jobs belong to unless the environment names another."""
 _HOOKS = ("setup", "log_trial_start", "log_trial_result", "log_trial_save", "log_trial_end", "on_experiment_end")
@@ -80,7 +83,8 @@ def run(
     """Runs the trials that have not reached their goal; returns their progress and their failures."""
     settings, folder, states = job.settings, job.folder, job.states
     todo = [trial for trial in settings.trials if states[trial.index].reached is None]
-    space = param_space(_shared_config(job, todo), settings, {trial.seed: trial.overrides for trial in todo})
+    overrides = {trial.seed: states[trial.index].overrides or trial.overrides for trial in todo}
+    space = param_space(_shared_config(job, todo), settings, overrides)
     untracked: dict[str, str] = {}
     recorder = Recorder(job, observe, interruption)
     variables = {**_VARIABLES, **({HASH_SEED: "0"} if settings.exact else {})}
@@ -93,7 +97,7 @@ def run(
             param_space=space,
             tune_config=tune.TuneConfig(
                 trial_dirname_creator=lambda t: f"trial_{t.config['seed'] - settings.seed}",
-                scheduler=make_scheduler(settings),
+                scheduler=make_scheduler(settings, space),
             ),
             run_config=tune.RunConfig(
                 name=folder.new_session(),
@@ -101,8 +105,10 @@ def run(
                 stop=recorder,
                 callbacks=[recorder, *make_trackers(settings, folder, untracked)],
                 verbose=0,
-                # Two, as `state.json` names the last but one until it is replaced.
-                checkpoint_config=tune.CheckpointConfig(num_to_keep=2, checkpoint_at_end=True),
+                # Two, as `state.json` names the last but one until it is replaced; more, as trials take others' over.
+                checkpoint_config=tune.CheckpointConfig(
+                    num_to_keep=4 if settings.scheduler == "pbt" else 2, checkpoint_at_end=True
+                ),
             ),
         )
         try:
@@ -149,6 +155,8 @@ def _shared_config(job: Job, todo: list[Trial]) -> AlgorithmConfig:
     held = {trial.seed: job.states[trial.index].checkpoint for trial in todo}
     checkpoints = {seed: folder.path.resolve() / path for seed, path in held.items() if path}
     config.callbacks(on_algorithm_init=partial(_load_checkpoint, checkpoints))
+    if settings.scheduler == "pbt":
+        config.callbacks(on_checkpoint_loaded=set_rates)
     return config
 
 
@@ -262,20 +270,64 @@ def load_module(reference: str) -> type[RLModule]:
     return classes[attribute]
 
 
-def make_scheduler(settings: Settings) -> TrialScheduler | None:
+def set_rates(*, algorithm: Any, **_: Any) -> None:
+    """Sets the learning rates of an algorithm's config again, because another trial's checkpoint replaces them."""
+
+    def set_again(learner: Any) -> None:
+        for optimizer, schedule in learner._optimizer_lr_schedules.items():
+            learner._set_optimizer_lr(optimizer, lr=schedule.get_current_value())
+
+    algorithm.learner_group.foreach_learner(set_again)
+
+
+def make_scheduler(settings: Settings, config: Mapping[str, Any]) -> TrialScheduler:
     """Makes the scheduler of a job. Its budget is `stop_steps`, or 1,000,000 env steps without that."""
-    if settings.scheduler is None:
-        return None
     budget = settings.stop_steps or DEFAULT_STOP_STEPS
-    return ASHAScheduler(
-        time_attr="num_env_steps_sampled_lifetime",
-        metric="env_runners/episode_return_mean",
-        mode="max",
-        max_t=budget,
-        grace_period=max(1, budget // 3**RUNGS),
-        reduction_factor=3,
-        stop_last_trials=False,
-    )
+    ends: dict[str, Any] = {"time_attr": "num_env_steps_sampled_lifetime", "mode": "max"}
+    ends["metric"] = "env_runners/episode_return_mean"
+    if settings.scheduler == "asha":
+        first = max(1, budget // 3**RUNGS)
+        return ASHAScheduler(max_t=budget, grace_period=first, reduction_factor=3, stop_last_trials=False, **ends)
+    if settings.scheduler == "pbt":
+        return _Population(
+            perturbation_interval=max(1, budget // PERTURBATIONS),
+            hyperparam_mutations=_mutations(settings, config),
+            log_config=False,
+            require_attrs=False,  # no return is known before the first episode ends
+            **ends,
+        )
+    return FIFOScheduler()
+
+
+def _mutations(settings: Settings, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the search spaces by the settings' keys in a config; grids and choices become lists."""
+    found: dict[str, Any] = {}
+    for name, text in settings.spaces.items():
+        space = make_space(text)
+        values = space["grid_search"] if isinstance(space, dict) else getattr(space, "categories", space)
+        for one in find(settings.algo).rates if name == "lr" else (name,):
+            found[config_key(one, config)] = values
+    return found
+
+
+class _Population(PopulationBasedTraining):
+    """Population based training that stays inside the search spaces, and keeps each trial's seed."""
+
+    def _get_new_config(self, trial: Any, trial_to_clone: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        config, operations = super()._get_new_config(trial, trial_to_clone)
+        for name, space in self._hyperparam_mutations.items():
+            low, high = getattr(space, "lower", None), getattr(space, "upper", None)
+            if low is not None and high is not None:  # Tune multiplies by 0.8 or 1.2
+                config[name] = min(max(config[name], low), high)
+        return {**config, "seed": trial.config["seed"]}, operations
+
+    def _exploit(self, tune_controller: Any, trial: Any, trial_to_clone: Any) -> None:
+        saving = trial.temporary_state.saving_to
+        if saving is not None:
+            # Pausing a trial that is being saved, Ray Tune would stop it for good after its next checkpoint.
+            saving.resolve()
+            trial.temporary_state.saving_to = None
+        super()._exploit(tune_controller, trial, trial_to_clone)
 
 
 def make_trackers(settings: Settings, folder: RunFolder, failures: dict[str, str]) -> list[tune.Callback]:
@@ -331,6 +383,7 @@ class Recorder(tune.Callback, tune.Stopper):
         self._settings, self._folder, self._observe = job.settings, job.folder, observe
         self._interruption = interruption
         self._measured = () if job.grouping is None else job.grouping.measured
+        self._written = Counter(int(row["trial"]) for row in job.folder.read_progress())
         self._live = copy.deepcopy(job.states)
         self._seconds = {index: state.seconds for index, state in job.states.items()}
         self._contexts = job.folder.read_contexts(job.states)
@@ -345,6 +398,9 @@ class Recorder(tune.Callback, tune.Stopper):
     def _index_of(self, config: Mapping[str, Any]) -> int:
         return config["seed"] - self._settings.seed
 
+    def _overrides(self, index: int) -> Mapping[str, Any]:
+        return self._live[index].overrides or self._settings.trials[index].overrides
+
     @property
     def _ending(self) -> bool:
         return self._interruption.asked or time.monotonic() > self._deadline
@@ -356,6 +412,8 @@ class Recorder(tune.Callback, tune.Stopper):
         self._running.add(index)
         rows = result.get("env_runners", {}).pop(TABLE, ())
         self._contexts += [{"trial": index, "iteration": result["training_iteration"], **row} for row in rows]
+        if self._settings.scheduler == "pbt":
+            self._note_changes(index, result["config"])
         self._advance(index, result)
         result["timesteps_total"] = state.env_steps  # the steps of Tune's loggers, which would count iterations
         return state.reached is not None or self._ending
@@ -363,6 +421,14 @@ class Recorder(tune.Callback, tune.Stopper):
     def stop_all(self) -> bool:
         """Returns True if the job is ending and no trial has results left to save."""
         return self._ending and not self._running
+
+    def _note_changes(self, index: int, config: Mapping[str, Any]) -> None:
+        """Records that population based training gave a trial other settings and another trial's weights."""
+        before, state = self._overrides(index), self._live[index]
+        first = {name: find(self._settings.algo).rates[0] if name == "lr" else name for name in self._settings.spaces}
+        after = {**before, **{name: config[config_key(one, config)] for name, one in first.items()}}
+        if after != before:
+            state.overrides, state.returns, state.shares = after, [], {}
 
     def _advance(self, index: int, result: Mapping[str, Any]) -> None:
         """Updates the progress of a trial, and decides whether it has reached a goal."""
@@ -394,6 +460,7 @@ class Recorder(tune.Callback, tune.Stopper):
         if result.get("done") and scheduler and not self._ending:
             state.reached = state.reached or f"{STOPPED}{scheduler} at {state.env_steps:,} env steps"
         self._folder.append_progress(self._row(index, result))
+        self._written[index] += 1
         now = time.monotonic()
         if now - self._checkpointed.get(index, float("-inf")) > CHECKPOINT_SECONDS:
             self._checkpointed[index] = now
@@ -407,7 +474,7 @@ class Recorder(tune.Callback, tune.Stopper):
         path = Path(checkpoint.path).relative_to(self._folder.path.resolve()).as_posix()
         before = replace(self.saved[index], before=None) if self.saved[index].checkpoint else None
         live = copy.deepcopy(self._live[index])
-        self.saved[index] = replace(live, checkpoint=path, before=before)
+        self.saved[index] = replace(live, checkpoint=path, rows=self._written[index], before=before)
         self._folder.write_contexts(self._contexts)
         self._folder.write_state(self.saved)
 
@@ -419,11 +486,11 @@ class Recorder(tune.Callback, tune.Stopper):
 
     def _row(self, index: int, result: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the row of an iteration for `progress.csv`."""
-        state, trial, runners = self._live[index], self._settings.trials[index], result.get("env_runners", {})
+        state, overrides, runners = self._live[index], self._overrides(index), result.get("env_runners", {})
         row: dict[str, Any] = {
             "trial": index,
-            "lr": trial.overrides.get("lr"),
-            "seed": trial.seed,
+            "lr": overrides.get("lr"),
+            "seed": self._settings.trials[index].seed,
             "iteration": state.iteration,
             "env_steps": state.env_steps,
             "seconds": round(state.seconds, 3),
@@ -437,7 +504,7 @@ class Recorder(tune.Callback, tune.Stopper):
             row |= {f"return_{name}": float(np.percentile(state.returns, part)) for name, part in parts.items()}
         for name in self._settings.spaces:
             if name != "lr":
-                value = trial.overrides[name]
+                value = overrides[name]
                 row[f"set.{name}"] = value if isinstance(value, str) else json.dumps(value)
         for module, values in result.get("learners", {}).items():
             if isinstance(values, Mapping) and module != "__all_modules__":

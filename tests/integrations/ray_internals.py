@@ -24,12 +24,14 @@ CONFIG = f"{RLLIB}.algorithms.algorithm_config:AlgorithmConfig"
 GROUP = f"{RLLIB}.env.env_runner_group:EnvRunnerGroup"
 BUFFER = f"{RLLIB}.env.utils.infinite_lookback_buffer:InfiniteLookbackBuffer"
 SCALING = f"{RLLIB}.connectors.module_to_env.normalize_and_clip_actions:NormalizeAndClipActions"
+PBT = "ray.tune.schedulers.pbt:PopulationBasedTraining"
 STORE = "ray.experimental.internal_kv"
 
 AS_RLLIB = 'compare the runner with RLlib\'s new one, line by line; until then `runner="rllib"` works'
 RESUME = "find what holds this state now, or exact checkpoints leave it out"
 EPISODES = "compare with RLlib's `add_env_step`; until then batched_runner/ makes episodes that differ"
 MASKS = "find where the module makes its logits now, or masks do nothing"
+POPULATION = "read how population based training changes a trial now; see tuning.py"
 
 METHODS = [
     # (owner, the parameters that envoi passes to or receives of each method, what to do when a new Ray moves one)
@@ -56,6 +58,7 @@ METHODS = [
     (SINGLE_RUNNER, {"_reset_envs": "episodes shared_data explore", "_increase_sampled_metrics": "num_steps num_episodes_completed"}, AS_RLLIB),
     (MULTI_RUNNER, {"_sample": "num_timesteps num_episodes explore random_actions force_reset", "_new_episode": "env_index episodes", "_make_on_episode_callback": "which idx episodes"}, AS_RLLIB),
     (MULTI_RUNNER, {"_prune_zero_len_sa_episodes": "episode"}, AS_RLLIB),
+    (f"{RLLIB}.core.learner.learner:Learner", {"_set_optimizer_lr": "optimizer lr"}, POPULATION),
     (f"{RLLIB}.core.rl_module.rl_module:RLModule", {"_forward": "batch", "_forward_train": "batch", "_forward_exploration": "batch", "_forward_inference": "batch"}, MASKS),
     (f"{RLLIB}.algorithms.dqn.torch.default_dqn_torch_rl_module:DefaultDQNTorchRLModule", {"_qf_forward_helper": "batch encoder head", "_forward_exploration": "batch t"}, MASKS),
     (f"{RLLIB}.algorithms.sac.torch.default_sac_torch_rl_module:DefaultSACTorchRLModule", {"_forward_train_discrete": "batch", "_qf_forward_train_helper": "batch encoder head squeeze"}, MASKS),
@@ -64,10 +67,13 @@ METHODS = [
     (f"{RLLIB}.core.models.catalog:Catalog", {"_get_encoder_config": "observation_space model_config_dict action_space"}, "find where catalogs choose encoders now"),
     (f"{RLLIB}.core.models.base:Model", {"_forward": "input_dict"}, "find what encoders define now"),
     (f"{RLLIB}.core.models.torch.encoder:TorchLSTMEncoder", {"_forward": "inputs"}, "find what encoders define now"),
+    (ALGORITHM, {"_report_class_trainable_checkpoint": "checkpoint_dir"}, "find what copies a checkpoint to a trial's folder, for callbacks.py"),
+    (PBT, {"_exploit": "tune_controller trial trial_to_clone", "_get_new_config": "trial trial_to_clone"}, POPULATION),
 ]  # fmt: skip
 
 ATTRIBUTES = [
     # (owner, names of attributes, what to do when a new Ray moves one)
+    ("ray.runtime_context:RuntimeContext", "current_actor", "pass handles otherwise"),
     (RUNNER, "_needs_initial_reset _ongoing_episodes _metrics_num_env_steps_sampled", AS_RLLIB),
     (SINGLE_RUNNER, "_done_episodes_for_metrics _ongoing_episodes_for_metrics _env_to_module _module_to_env _weights_seq_no", AS_RLLIB),
     (SINGLE_RUNNER, "_cached_to_module _shared_data num_env_steps_sampled_lifetime", RESUME),
@@ -79,6 +85,8 @@ ATTRIBUTES = [
     (SCALING, "_action_space_struct normalize_actions clip_actions", "compare Scaling with the connector"),
     (f"{RLLIB}.connectors.connector_pipeline_v2:ConnectorPipelineV2", "connectors input_observation_space input_action_space", "find the parts of pipelines elsewhere"),
     (f"{RLLIB}.env.vector.sync_vector_multi_agent_env:SyncVectorMultiAgentEnv", "envs copy", "keep RLlib's vector env from copying observations otherwise"),
+    (ALGORITHM, "_storage", "name the folder of a trial otherwise in callbacks.py"),
+    ("ray.train._internal.storage:StorageContext", "trial_fs_path", "name the folder of a trial otherwise in callbacks.py"),
     (ALGORITHM, "env_runner_group eval_env_runner_group learner_group local_replay_buffer", RESUME),
     (f"{RLLIB}.utils.replay_buffers.episode_replay_buffer:EpisodeReplayBuffer", "rng", RESUME),
     (f"{RLLIB}.core.models.torch.encoder:TorchLSTMEncoder", "tokenizer", "find how the encoder calls its tokenizer now"),
@@ -87,7 +95,11 @@ ATTRIBUTES = [
     (CONFIG, "evaluation_config gym_env_vectorize_mode in_evaluation normalize_actions num_envs_per_env_runner", "find its new name for configuration.py"),
     (CONFIG, "restart_failed_sub_environments episode_lookback_horizon count_steps_by batch_mode", "find its new name"),
     (f"{RLLIB}.env.multi_agent_env:MultiAgentEnv", "_agent_ids", "sort the agents of an env that names them in a set otherwise"),
+    (PBT, "_hyperparam_mutations", POPULATION),
+    (f"{RLLIB}.core.learner.learner:Learner", "_optimizer_lr_schedules", POPULATION),
     ("ray.tune.logger.tensorboardx:TBXLoggerCallback", "_summary_writer_cls", "write events into the folder of the run otherwise"),
+    ("ray.tune.experiment.trial:Trial", "temporary_state", "find it elsewhere"),
+    ("ray.tune.experiment.trial:_TemporaryTrialState", "saving_to", POPULATION),
 ]  # fmt: skip
 
 TEXTS = [

@@ -164,7 +164,7 @@ def test_call_that_ends_as_it_is_interrupted_is_an_error_all_the_same():
 # Native code.
 
 NATIVE = """
-import ctypes
+import ctypes, itertools, sys
 from envoi.integrations.rllib import register
 from envoi.integrations.rllib import env_guard as guard
 
@@ -174,19 +174,30 @@ class Native:
         for _ in range(2):
             ctypes.CDLL(None).pthread_mutex_lock(mutex)
 
+    def count(self, _):  # and keep Python's lock
+        sum(itertools.repeat(0))
+
+how = sys.argv[1]
 guard.GRACE_SECONDS = 0.2
+guard.LEAST_LOCKED = 1.0
 watched = guard.EnvGuard("native", register("native", Native, step_timeout=0.3).options)
+if how == "count":
+    guard.records.own_actor = lambda: "actor"
 watched.reset(lambda: (None, {}))
-watched.step(Native().wait, 0)
+watched.step(getattr(Native(), how), 0)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="calls pthread_mutex_lock")
-def test_native_code_that_hangs_ends_the_process_with_its_stack():
-    command = [sys.executable, "-W", "ignore", "-c", NATIVE]
+@pytest.mark.parametrize("how", ["wait", "count"])
+def test_native_code_that_hangs_ends_the_process_with_its_stack(how):
+    command = [sys.executable, "-W", "ignore", "-c", NATIVE, how]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 1
-    assert " in wait\n" in done.stderr
+    assert f" in {how}\n" in done.stderr
+    if how == "count":  # which keeps the lock, so that nothing of Python's runs
+        assert "Timeout" in done.stderr
+        return
     message = "a call of the env took longer than 0.3 s; env 'native', worker 0, step 1 of episode 1"
     assert f"{message}; this process is ended" in done.stderr
     assert "Thread 0x" in done.stderr  # all of them
@@ -195,7 +206,7 @@ def test_native_code_that_hangs_ends_the_process_with_its_stack():
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_forked_process_is_watched_too():
-    """As gymnasium's AsyncVectorEnv forks."""
+    """As gymnasium's AsyncVectorEnv forks; the timer of `faulthandler` does not survive that."""
     options = register("envoi-forked", Failing, step_timeout=0.3).options
     EnvGuard("forking", options).reset(lambda: (None, {}))
 

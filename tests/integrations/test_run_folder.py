@@ -4,15 +4,20 @@ import errno
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
+from types import SimpleNamespace
 
+import pyarrow.fs
 import pytest
 
 import envoi
 from envoi.integrations.rllib import RunFolder, Settings
+from envoi.integrations.rllib.callbacks import name_unwritable
 from envoi.integrations.rllib.run_folder import COLUMNS, TrialState, list_runs
 
 SETTINGS = Settings("envoi:catch", stop_return=1.0)
@@ -59,6 +64,14 @@ def test_rows_are_whole_and_have_all_columns(folder):
     folder.progress.write_text(folder.progress.read_text()[:-7])
     rows = [(row["trial"], row["loss/vf_loss"], row["set.hiddens"]) for row in folder.read_progress()]
     assert rows == [("0", "", ""), ("1", "0.5", "[1,2]"), ("2", "", "")]
+
+
+def test_rewind_counts_the_rows_of_each_trial(folder):
+    # Population based training takes a trial back to an earlier iteration.
+    for iteration in (1, 2, 1, 2, 3):
+        folder.append_progress(ROW | {"iteration": iteration})
+    folder.rewind_progress({0: TrialState(iteration=2, rows=4)})
+    assert [row["iteration"] for row in folder.read_progress()] == ["1", "2", "1", "2"]
 
 
 def test_checkpoint_link_is_the_last_of_the_best_trial(folder):
@@ -197,6 +210,41 @@ def test_files_that_cannot_be_written_are_named(folder, monkeypatch):
     monkeypatch.setattr(type(folder.progress), "open", full)
     with pytest.raises(envoi.EnvoiError, match=r"progress\.csv cannot be written: No space left on device; make room"):
         folder.append_progress(ROW)
+
+
+@contextmanager
+def small_files():
+    """Lets the system refuse files above a size, at which writing stops in the middle as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_checkpoint_that_cannot_be_written_names_the_file(tmp_path):
+    class Algorithm:
+        _storage = SimpleNamespace(trial_fs_path=str(tmp_path))
+
+        def save_to_path(self, path, *, state=None):
+            filesystem, root = pyarrow.fs.FileSystem.from_uri(str(path))
+            filesystem.create_dir(root)
+            for name, size in (("small.pkl", 10), ("module_state.pkl", 100_000)):
+                with filesystem.open_output_stream(f"{root}/{name}") as out:
+                    out.write(bytes(size))
+
+        def _report_class_trainable_checkpoint(self, folder, _):
+            pyarrow.fs.copy_files(str(folder), str(tmp_path / "copy"))
+
+    algorithm = Algorithm()
+    name_unwritable(algorithm)
+    with small_files(), pytest.raises(envoi.EnvoiError, match=r"module_state\.pkl cannot be written: .*; make room"):
+        algorithm.save_to_path(tmp_path / "checkpoint")
+    algorithm.save_to_path(tmp_path / "checkpoint")
+    (tmp_path / "copy").mkdir()
+    with small_files(), pytest.raises(envoi.EnvoiError, match=r"copy/\w+\.pkl cannot be written: .*; make room"):
+        algorithm._report_class_trainable_checkpoint(tmp_path / "checkpoint", None)
 
 
 def test_job_that_updates_no_policy_says_so(cli, ray_session, tmp_path):

@@ -72,7 +72,9 @@ _OPTIONS: Mapping[str | None, Mapping[str, Any]] = {
     },
     "Sweeps": {
         "samples": whole("Trials for each combination of the grids, with seeds of their own."),
-        "scheduler": text(f"Stop poor trials: {', '.join(SCHEDULERS)}.", words=SCHEDULERS, show_default="none"),
+        "scheduler": text(
+            f"Stop or change poor trials: {', '.join(SCHEDULERS)}.", words=SCHEDULERS, show_default="none"
+        ),
     },
     "Where to run": {
         "runner": typer.Option(
@@ -262,7 +264,7 @@ def _conclusion(outcome: Outcome, seconds: float, resumed: bool) -> str:
     trial = outcome.settings.trials[outcome.best]
     which = ""
     if len(outcome.states) > 1:
-        lr = trial.overrides.get("lr")
+        lr = (state.overrides or trial.overrides).get("lr")
         rate = f", lr {lr:g}" if isinstance(lr, float) else ""
         which = f" by the best of {len(outcome.states)} trials (seed {trial.seed}{rate})"
     mean = "no episode ended" if state.return_mean is None else f"mean return {state.return_mean:.4g}"
