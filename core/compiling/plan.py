@@ -95,6 +95,7 @@ class Plan:
 
         kernel: Any = make_kernel(self, self.functions.compiled(self.methods, self.own.dtype))
         kernel.__qualname__ = f"kernel_{self.digest}"  # by which LLVM tells kernels apart
+        kernel.__module__ = __name__  # which numba imports to load a kernel; its own would import much more
         arrays = [tuple(part[None] for part in one) if isinstance(one, tuple) else one if one is None else one[None]
                   for one in self.examples()]  # fmt: skip
         return kernel, [np.zeros(1, np.int64), 0, np.zeros(1, bool), *arrays]
