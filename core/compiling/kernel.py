@@ -270,7 +270,7 @@ _Lanes = namedtuple(
     "_Lanes",
     "contexts, coming, progress, saved, hold, ends, settings, was, will_be, streams, before, after, fresh",
 )
-"""What a kernel finds in its table, see `Runner`: arrays of lanes, before and after the step."""
+"""The columns that a kernel finds in its table, see `Runner`: arrays of lanes, before and after the step."""
 
 _Row = namedtuple("_Row", "over, place, elapsed")
 
