@@ -97,7 +97,7 @@ def both(envs, call):
 
 deeds = st.sampled_from(
     ["step", "step", "step", "hold", "error", "reset", "seeds", "options", "id", "set", "unset", "next", "restore",
-     "copy", "read", "envs"]
+     "copy", "read", "envs", "many"]
 )  # fmt: skip
 
 
@@ -129,10 +129,8 @@ def test_compiled_lanes_are_a_loop_with_contexts(name, data):
     masks = st.lists(st.booleans(), min_size=n, max_size=n).map(lambda mask: np.array(mask, bool))
     over = np.zeros(n, bool)
     for deed in data.draw(st.lists(deeds, min_size=3, max_size=12), "deeds"):
-        mask, actions = (
-            data.draw(masks, "mask"),
-            np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))),
-        )
+        mask = data.draw(masks, "mask")
+        actions = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
         if deed in ("step", "hold", "error"):
             hold = mask & ~over if deed == "hold" else None
             if deed == "error":
@@ -168,6 +166,9 @@ def test_compiled_lanes_are_a_loop_with_contexts(name, data):
         elif deed == "envs":
             one, other = ([lane.context for lane in env.unwrapped.envs] for env in envs)
             assert exact(one) == exact(other), (one, other)
+        elif deed == "many":  # episodes, more than the contexts that are chosen at once
+            for _ in range(300):
+                both(envs, lambda env: env.step(np.ones(n, int), np.ones(n, bool)))
         same(*envs)
         same(*contextual)
 
