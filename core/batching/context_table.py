@@ -58,14 +58,16 @@ class ContextTable:
     def contexts(self, places: Places) -> list[Context]:
         """Returns the contexts of rows. Do not modify them."""
         held, rows = cast("list[Any]", self._contexts), places.tolist()
-        if None in map(held.__getitem__, rows):
+        found = [held[row] for row in rows]
+        if None in found:
             for first, under, columns in self._blocks:
                 own = places[(places >= first) & (places < first + len(under))] - first
                 values = [column[own].tolist() for column in columns.values()]
                 for row, base, *new in zip(own.tolist(), under[own].tolist(), *values, strict=True):
                     if held[first + row] is None:
                         held[first + row] = {**held[base], **dict(zip(columns, new, strict=True))}
-        return [held[row] for row in rows]
+            found = [held[row] for row in rows]
+        return found
 
     def only(self, kept: NDArray[np.bool_]) -> Self:
         """Returns a table of some rows. Adds the rows that these are copies of to the mask `kept`."""
@@ -89,9 +91,7 @@ class ContextTable:
         if known is None or known[0] is not layout:
             known = self._records = (layout, np.zeros(self.size, layout.dtype), 0)
         _, records, done = known
-        if records is None or done == self.size:
-            return records
-        if self.size > len(records):
+        if records is not None and self.size > len(records):
             records = records.take(np.arange(self.size), mode="clip")  # of which the new ones are written below
         while records is not None and done < self.size:
             block = self.block_at(done)

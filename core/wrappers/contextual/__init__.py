@@ -611,7 +611,7 @@ class Contextual(Lifted):
         """Updates the contexts that observations and infos show."""
         now, has_lanes = self._in_force, self._lanes is not None
         if not has_lanes:
-            self._told_now = now[0] if now.masks is None else None  # values are copied for each reader
+            self._told_now = None if now.masks else {CONTEXT_ID: now.table.ids[now.place[0]]}  # else copied when read
         if self._is_shown:
             self._view.hold(now, has_lanes)
 

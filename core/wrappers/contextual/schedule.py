@@ -183,7 +183,7 @@ _WITHOUT_NUMBERS = frozenset({RoundRobin, Static})  # they take no random number
 _BY_POSITION = frozenset({RoundRobin, Static, Random, Sampled})  # choices replace `position`, and change nothing else
 
 _MANY = 16
-"""The number of lanes from which sampling columns is faster than sampling contexts one by one."""
+"""The number of lanes from which columns of sampled or noisy values are faster than contexts one by one."""
 
 
 class InForce(Infos, Structured):
@@ -338,7 +338,7 @@ class Schedule:
             Their rows in the table. None, with nothing changed, if they must be chosen one by one.
         """
         selector = self.selector
-        if not self._can_draw:
+        if not self._can_draw or (self.noise.names and k < _MANY and table is not None):
             return None
         if type(selector) is Sampled:
             first = selector.n_calls
