@@ -76,13 +76,6 @@ def _values(builder: Any, tree: Any, value: Any) -> list[Any]:
     return cgutils.unpack_tuple(builder, value) if isinstance(tree, types.BaseTuple) else [value]
 
 
-def _like(tree: Any, kinds: Sequence[Any]) -> Any:
-    """Returns the type of a tree with parts of these types."""
-    if not isinstance(tree, types.BaseTuple):
-        return kinds[0]
-    return types.BaseTuple.from_types(kinds, getattr(tree, "instance_class", None))
-
-
 def _rows_like(example: Any) -> Any:
     """Returns the type of the rows of a tree, which may contain trees, like one lane's example."""
     if isinstance(example, tuple):
@@ -123,12 +116,13 @@ def rows_of(example: Any) -> Any:
 @intrinsic
 def read(typing: Any, tree: Any, lane: Any) -> Any:
     """Reads one lane of a tree; its arrays share the memory of the lanes."""
-    result: Any = _like(tree, [rows.of_lane for rows in _parts(tree)])
+    kinds, is_tuple = [rows.of_lane for rows in _parts(tree)], isinstance(tree, types.BaseTuple)
+    result: Any = types.BaseTuple.from_types(kinds, getattr(tree, "instance_class", None)) if is_tuple else kinds[0]
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pairs = zip(_parts(tree), _values(builder, tree, arguments[0]), strict=True)
         found = [rows.read(context, builder, value, arguments[1]) for rows, value in pairs]
-        return context.make_tuple(builder, result, found) if isinstance(tree, types.BaseTuple) else found[0]
+        return context.make_tuple(builder, result, found) if is_tuple else found[0]
 
     return result(tree, INT), build
 
@@ -282,9 +276,8 @@ def make_kernel(plan: Plan, made: Mapping[str, Any]) -> Callable[..., int]:
     """
     transition, observe, reward, terminal = (made[name] for name in ("transition", "observe", "reward", "terminal"))
     truncated, discount, initial = (made.get(name) for name in ("truncated", "discount", "initial"))
-    moves_at_random, begins_at_random, seen_at_random = (
-        name in plan.draws for name in ("transition", "initial", "observe")
-    )
+    moves_at_random, begins_at_random = "transition" in plan.draws, "initial" in plan.draws
+    seen_at_random = "observe" in plan.draws
     # Else nothing is gained, and a loop may never end for a lane whose episode has.
     is_straight = not (plan.functions.has_loops or plan.draws - {"initial"} or any(plan.states.shapes))
     number, flag = 0, False

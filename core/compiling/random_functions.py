@@ -71,6 +71,7 @@ def uniform(rng: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
 
 @njit(**INSIDE)
 def _below(rng: Any, first: Any, last: Any) -> Any:
+    """Returns an integer from first to last, exclusive, by Lemire's method as numpy does."""
     count = last - first
     if count <= 0:
         raise ValueError("low >= high")
