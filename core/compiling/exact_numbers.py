@@ -273,8 +273,8 @@ def _integer_power(base: Any, exponent: Any) -> Any:
 
 
 def _shift(code: Code, count: Any) -> None:
-    outside = code.builder.icmp_unsigned(">", count, _WORD(62))
-    code.fail(outside, OverflowError, f"a shift by less than 0 or more than 62 bits, or {_OVERFLOW}")
+    code.fail(code.compare(INT, "<", count, _WORD(0)), ValueError, "negative shift count")
+    code.fail(code.compare(INT, ">", count, _WORD(62)), OverflowError, f"a shift by more than 62 bits, or {_OVERFLOW}")
 
 
 def _shifted_left(code: Code, kind: Any, value: Any, count: Any) -> Any:
