@@ -11,6 +11,7 @@ import copy
 import dis
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import is_
 from pathlib import Path
 from types import CodeType, FunctionType, MappingProxyType, NoneType
 from typing import Any, cast
@@ -90,6 +91,7 @@ class Functions:
         self._held: list[tuple[Any, str, Any]] = []
         self.is_unchanged: Callable[[], bool] = bool
         self._attributes: dict[str, Any] = {}
+        self._values = list[Any]()  # the attributes of all lanes that `is_unchanged` looks at
         self._own: dict[str, Any] = {}
         for name in methods:
             self.own(name)
@@ -188,11 +190,13 @@ class Functions:
             )
         except (AttributeError, KeyError, ValueError):  # it is no longer there
             return False
-        if current:
-            self._note_values(models)
+        values = [getattr(model, name) for model in models for name in self._attributes] if current else []
+        if current and not (self.is_unchanged() and all(map(is_, values, self._values))):
+            self._values = values
+            self._note_values()
         return current
 
-    def _note_values(self, models: Sequence[Any]) -> None:
+    def _note_values(self) -> None:
         """Writes the test for `is_unchanged`, of globals, attributes of modules and classes, and arrays."""
         kind, objects, tests = type(self.model), list[Any](), list[str]()
 
@@ -202,7 +206,7 @@ class Functions:
 
         watched = [(owner, name) for owner, name, _ in self._held if not isinstance(owner, FunctionType)]
         watched += [(kind, name) for name in self._own if hasattr(kind, name)]
-        arrays = [getattr(model, name) for model in models for name in self._attributes]
+        arrays = [*self._values]
         for owner, name in {(id(owner), name): (owner, name) for owner, name in watched}.values():
             space = vars(owner) if isinstance(owner, type) and name in vars(owner) else owner
             by_name = isinstance(space, (dict, MappingProxyType))
