@@ -450,10 +450,9 @@ def _clipped(code: Code, kind: Any, value: Any, low: Any, high: Any) -> Any:
     return value
 
 
-def _clip_of_arrays(title: str, value: Any, *bounds: Any) -> Any:
-    if is_scalar(value) and any(isinstance(bound, types.NoneType) for bound in bounds):
-        raise refuse("it computes np.clip of a number with one bound; write min(x, high) or max(x, low)")
-    return np.clip
+def _clip_of_others(title: str, value: Any, *bounds: Any) -> Any:
+    what = "a number with one bound" if is_scalar(value) else "an array"
+    raise refuse(f"it computes np.clip of {what}; write min(x, high) or max(x, low) of each number")
 
 
 _EXACT = ("sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp",
@@ -481,7 +480,7 @@ FORMS: dict[Any, Any] = {
     **{getattr(np, name): _of_two_arrays(name)
        for name in ("minimum", "maximum", "logical_and", "logical_or", "logical_xor")},
     np.sum: _sum_of_array,
-    np.clip: _form("np.clip", 3, _NUMBERS, _clipped, exact=FLOAT, others=_clip_of_arrays),
+    np.clip: _form("np.clip", 3, _NUMBERS, _clipped, exact=FLOAT, others=_clip_of_others),
 }  # fmt: skip
 """The forms that kernels call for operators and functions of numbers."""
 

@@ -5,6 +5,7 @@ The algorithms come from numpy/random/src/distributions/distributions.c. Importi
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,12 @@ def random(rng: Any, size: Any = None) -> Any:
 def uniform(rng: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
     """Returns `rng.uniform(low, high)`."""
     low = _of_uniform(low)
-    return low + (_of_uniform(high) - low) * _double(rng)
+    span = _of_uniform(high) - low
+    if not math.isfinite(span):
+        raise OverflowError("high - low range exceeds valid bounds")
+    if math.copysign(1.0, span) < 0.0:
+        raise ValueError("high - low < 0")
+    return low + span * _double(rng)
 
 
 @njit(**INSIDE)
@@ -105,7 +111,7 @@ def standard_normal(rng: Any, size: Any = None) -> Any:
 def normal(rng: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
     """Returns `rng.normal(loc, scale)`."""
     loc, scale = _of_normal(loc), _of_normal(scale)
-    if scale < 0:
+    if math.copysign(1.0, scale) < 0.0 and not math.isnan(scale):
         raise ValueError("scale < 0")
     return loc + scale * random_standard_normal(rng)
 

@@ -165,16 +165,14 @@ def test_an_integer_beyond_64_bits_changes_nothing():
 
 @pytest.mark.deep
 def test_what_becomes_wrong_late_is_an_error():
-    class Nan(Plain):
-        def transition(self, state, action, rng):
-            return state._replace(x=float(int(math.nan if state.count > 70 else 1.0)), count=state.count + 1)
-
     class Longer(Plain):
         def transition(self, state, action, rng):
             grid = np.append(state.grid, 1.0) if state.count > 70 else state.grid
             return State(state.x, state.count + 1, grid)
 
-    for make, message in ((Nan, "NaN to integer"), (Longer, "another shape")):
+    nan = moving(lambda m, s, a, rng: s._replace(x=float(int(math.nan if s.count > 70 else 1.0)), count=s.count + 1))
+    falling = moving(lambda m, s, a, rng: s._replace(x=rng.uniform(0.0, 70.5 - s.count), count=s.count + 1))
+    for make, message in ((nan, "NaN to integer"), (Longer, "another shape"), (falling, "high - low < 0")):
         batch = envoi.batch(make(), N, compiled=True)
         batch.reset(seed=0)
         for _ in range(71):
@@ -245,6 +243,7 @@ REFUSED = [
     (lambda m, s, a, rng: s._replace(x=math.hypot(s.x, 1.0)), r"line \d+\): .*math.hypot .*write math.sqrt"),
     (lambda m, s, a, rng: s._replace(x=np.linalg.norm(s.grid)), r"line \d+\): no compiled form of np.linalg.norm"),
     (lambda m, s, a, rng: s._replace(x=float(np.arctan(s.x))), "np.arctan with the same bits is known; write math.at"),
+    (lambda m, s, a, rng: s._replace(grid=np.clip(s.grid, -1.0, 1.0)), r"line \d+\): it computes np.clip of an array"),
     (lambda m, s, a, rng: s._replace(x=round(s.x, 2)), r"line \d+\): round is only compiled with 1 argument"),
     (lambda m, s, a, rng: s._replace(x=np.mean(s.grid)), "np.mean with the same bits is known; write the additions"),
     (lambda m, s, a, rng: s._replace(x=s.grid @ s.grid), "it computes @ of arrays, whose bits differ between"),
