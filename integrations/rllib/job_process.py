@@ -81,16 +81,20 @@ def redirected(path: Path) -> Iterator[None]:
 
 def one_thread() -> AbstractContextManager[None]:
     """Limits torch to one thread, before it is imported; small networks are nine times slower with more threads."""
-    return variables_set({"OMP_NUM_THREADS": "1"})
+    return variables_set({}, {"OMP_NUM_THREADS": "1"})
 
 
 @contextmanager
-def variables_set(values: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables that the user has not set, inside its `with` block."""
-    added = {name: value for name, value in values.items() if name not in os.environ}
-    os.environ.update(added)
+def variables_set(fixed: Mapping[str, str], defaults: Mapping[str, str]) -> Iterator[None]:
+    """Sets environment variables inside its `with` block, then restores the previous values."""
+    values = {**{name: value for name, value in defaults.items() if name not in os.environ}, **fixed}
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        for name in added:
-            os.environ.pop(name, None)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -58,8 +58,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from .training import Job
 
-_VARIABLES = {
-    "RAY_USAGE_STATS_ENABLED": "0",
+_TUNE_VARIABLES = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # `make_trackers` makes those that are asked for
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # no return is known before the first episode ends
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # its handler drops the progress since the last checkpoint
@@ -87,8 +86,8 @@ def run(
     space = param_space(_shared_config(job, todo), settings, overrides)
     untracked: dict[str, str] = {}
     recorder = Recorder(job, observe, interruption)
-    variables = {**_VARIABLES, **({HASH_SEED: "0"} if settings.exact else {})}
-    with variables_set(variables), _ray(settings, interruption, log_to_driver):
+    defaults = {"RAY_USAGE_STATS_ENABLED": "0", **({HASH_SEED: "0"} if settings.exact else {})}
+    with variables_set(_TUNE_VARIABLES, defaults), _ray(settings, interruption, log_to_driver):
         held = float(ray.cluster_resources().get("GPU", 0))
         if settings.gpus > held:  # the job would wait for ever
             raise envoi.EnvoiError(f"--gpus: a trial asks for {settings.gpus:g}, and Ray found {held:g} here")

@@ -162,8 +162,8 @@ def _train(
     names, such as uniform(low,high), randint(low,high), choice([a,b]) and grid_search([a,b]).
 
     The exit code is 0 if a goal was reached or time ran out after the first iteration, 1 if nothing was learned (time
-    ran out before the first iteration ended, or no policy was updated), 2 for bad input, an env that fails or a damaged
-    file, and 130 after Ctrl-C.
+    ran out before the first iteration ended, or no policy was updated), 2 for bad input, an env that fails in every
+    trial or a damaged file, and 130 after Ctrl-C.
     """
     if resume and out is None:
         raise envoi.EnvoiError("--resume needs the folder of the run to continue: --out FOLDER")
