@@ -1,6 +1,6 @@
 """When a batch compiles: at once on request, otherwise as soon as it is worthwhile.
 
-With `"auto"`, lanes are interpreted until the steps have taken as long as compiling will take: several seconds, or a
+With `"auto"`, lanes are interpreted until the steps have taken as long as compiling will take: two seconds, or a
 moment if an earlier process left the kernel on disk. A short run therefore never waits for a compiler, and a long one
 takes at most twice the time of the better choice. The values are the same before and after.
 """

@@ -59,6 +59,9 @@ class Runner:
             self.in_evaluation = bool((env_context or {}).get("in_evaluation"))
         self.actor = records.own_actor()
 
+    def __reduce__(self) -> tuple[type[Runner], tuple[()]]:
+        return Runner, ()  # a copy of an env is in no env runner yet
+
     @property
     def is_remote(self) -> bool:
         """True if the process only steps envs."""

@@ -1,10 +1,12 @@
 """Guards of registered envs: each error of an env names env, worker, lane and step. No cluster is needed."""
 
+import copy
 import math
 import multiprocessing
 import pickle
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 
@@ -21,7 +23,7 @@ from envoi.integrations.errors import EnvFailure, describe
 from envoi.integrations.rllib import configure, register
 from envoi.integrations.rllib.callbacks import check_losses
 from envoi.integrations.rllib.env_failures import CALM_SECONDS, in_a_row
-from envoi.integrations.rllib.env_guard import EVERY, EnvGuard, has_nan
+from envoi.integrations.rllib.env_guard import EVERY, EnvGuard, Runner, has_nan
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*already in registry:UserWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning"
@@ -90,6 +92,17 @@ def test_error_while_the_env_is_made_is_reported():
     with pytest.raises(OSError, match="no licence") as raised:
         register("envoi-broken", broken)({})
     assert raised.value.__notes__[0].endswith("env 'envoi-broken', worker 0, while it was made")
+
+
+def test_guarded_env_can_be_copied_and_pickled_in_mid_episode():
+    env = made(envoi.models.Catch)
+    env.guard.runner = Runner(threading.Lock())  # which stands for an env runner, and cannot be copied either
+    env.reset(seed=1)
+    env.step(0)
+    for same in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert same.guard is not env.guard
+        assert (same.step(1)[0] == copy.deepcopy(env).step(1)[0]).all()
+        assert same.guard.steps == 2
 
 
 # Values.
