@@ -70,7 +70,7 @@ class ContextTable:
         return found
 
     def only(self, kept: NDArray[np.bool_]) -> Self:
-        """Returns a table of some rows. Adds the rows that these are copies of to the mask `kept`."""
+        """Returns a table of the rows in a mask, after adding the rows that they are copies of to the mask."""
         parts = [(first, kept[first : first + len(under)], under, new) for first, under, new in self._blocks]
         for _, some, under, _ in parts:
             kept[under[some]] = True
@@ -92,7 +92,7 @@ class ContextTable:
             known = self._records = (layout, np.zeros(self.size, layout.dtype), 0)
         _, records, done = known
         if records is not None and self.size > len(records):
-            records = records.take(np.arange(self.size), mode="clip")  # of which the new ones are written below
+            records = records.take(np.arange(self.size), mode="clip")  # the new rows are written below
         while records is not None and done < self.size:
             block = self.block_at(done)
             if isinstance(block, int):

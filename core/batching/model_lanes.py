@@ -174,7 +174,7 @@ class ModelLanes(LaneColumns, Lanes):
         return model
 
     def distrust(self) -> None:
-        """Makes the next step look whether the kernel still holds, because a model may change."""
+        """Makes the next step check the constants and attributes of the kernel, because a model may change."""
         if self._runner is not None:
             self._runner.is_unchanged = bool
 

@@ -94,7 +94,7 @@ def test_error_while_the_env_is_made_is_reported():
     assert raised.value.__notes__[0].endswith("env 'envoi-broken', worker 0, while it was made")
 
 
-def test_guarded_env_can_be_copied_and_pickled_in_mid_episode():
+def test_guarded_env_is_copied_without_its_runner():
     env = made(envoi.models.Catch)
     env.guard.runner = Runner(threading.Lock())  # which stands for an env runner, and cannot be copied either
     env.reset(seed=1)

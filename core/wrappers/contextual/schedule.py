@@ -284,7 +284,7 @@ class Schedule:
     def ahead(self, env: Any, now: InForce) -> tuple[Coming | None, InForce]:
         """Returns contexts chosen in advance, at least one per lane, and the contexts in force in the same table.
 
-        They and the random numbers used are the same as if chosen one by one. Returns None in place of them if choices
+        They and the random numbers used are the same as if chosen one by one. Returns None for the first if choices
         cannot be made in advance.
         """
         n, before, selector = len(now.place), self.coming, self.selector
