@@ -96,7 +96,7 @@ def test_error_while_the_env_is_made_is_reported():
 
 def test_guarded_env_is_copied_without_its_runner():
     env = made(envoi.models.Catch)
-    env.guard.runner = Runner(threading.Lock())  # which stands for an env runner, and cannot be copied either
+    env.guard.runner = Runner(threading.Lock())  # like an env runner, a lock cannot be copied
     env.reset(seed=1)
     env.step(0)
     for same in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
